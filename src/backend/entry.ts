@@ -1,0 +1,117 @@
+/**
+ * The files of the PID-file back end as both back ends see them: their names,
+ * and whether the owner that one names is alive.
+ */
+import { basename } from "node:path";
+import type { Refusal } from "../backend.ts";
+import { judge, type ProcessState } from "../owner.ts";
+import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
+import { type Disk, type FileStat, type System, SystemError } from "../sys/sys.ts";
+
+/** What a file system answers that has no hard links, or not for us. */
+export const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
+
+/** A damaged file counts as held while it may be in the making: 2 s, and 1 s because the times are whole seconds. */
+const DAMAGED_SECONDS = 3;
+
+/** NAME_MAX of <limits.h>, in bytes. */
+const NAME_LIMIT = 255;
+
+/** The names of a lock's files. */
+export const pidPath = (path: string): string => `${path}.pid`;
+export const linkPath = (path: string, nonce: string): string => `${path}.pid.${nonce}`;
+export const temporaryPath = (path: string, pid: number, nonce: string): string => `${path}.pid.tmp-${pid}-${nonce}`;
+
+/** One of them, read and judged. */
+export interface Entry {
+  /** The record's nonce, or what stands for it where there is none. */
+  readonly nonce: string;
+  /** The owner; undefined where the file is damaged. */
+  readonly holder: LockHolder | undefined;
+  readonly owner: ProcessState;
+}
+
+/** What stands in a file, safely read; undefined where there is none. Throws for what is not a regular file. */
+export function readContent(sys: Disk, path: string): { content: Content; stat: FileStat } | undefined {
+  // A name that is too long for the file system is the name of no file.
+  if (new TextEncoder().encode(basename(path)).length > NAME_LIMIT) return undefined;
+  try {
+    const file = sys.openRead(path);
+    try {
+      const stat = file.stat();
+      if (stat.kind !== "file") {
+        throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${stat.kind}, not a file`);
+      }
+      return { content: parse(file.read(RECORD_LIMIT + 1)), stat };
+    } finally {
+      file.close();
+    }
+  } catch (error) {
+    if (error instanceof SystemError && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Reads and judges `P.pid` or one of its links; undefined where there is none. */
+export function readEntry(sys: System, path: string, entry: string): Entry | undefined {
+  const read = readContent(sys, entry);
+  if (!read) return undefined;
+  const { content, stat } = read;
+  // Whole seconds because not every runtime has finer ones, and all must find the same name.
+  const standIn = `ino-${stat.inode}-${stat.changed}`;
+  if (content.kind === "record") {
+    const { holder } = content;
+    // A foreign PID file: its inode can come back within the second, its PID cannot.
+    return { nonce: holder.nonce ?? `${standIn}-${holder.pid}`, holder, owner: judge(holder, sys) };
+  }
+  return { nonce: standIn, holder: undefined, owner: judgeDamaged(sys, path, entry, stat) };
+}
+
+/**
+ * A file with no owner to ask for. Where hard links work, holdfast shows no
+ * unfinished file, so it is a power cut's or another program's. Where they do
+ * not, its maker may be alive and about to write, and no age proves otherwise.
+ */
+function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat): ProcessState {
+  const self = sys.self();
+  const temporary = temporaryPath(path, self.pid, sys.nonce());
+  const twin = temporaryPath(path, self.pid, sys.nonce());
+  let now: FileStat | undefined, links = true;
+  try {
+    sys.create(temporary, encode(self), 0o644);
+    try {
+      now = sys.stat(temporary);
+      sys.link(temporary, twin);
+      sys.unlink(twin);
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      if (!NO_HARD_LINKS.has(error.code)) throw error;
+      links = false;
+    } finally {
+      sys.unlink(temporary);
+    }
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+    return { state: "unknown", reason: `${quoted(entry)} is damaged, and its age cannot be told: ${error.message}` };
+  }
+  if (!links || !now) {
+    return {
+      state: "unknown",
+      reason:
+        `${quoted(entry)} is damaged, and on a file system without hard links its maker may be about to write it. ` +
+        `"fuser -v ${entry}" shows whether any process has it open`,
+    };
+  }
+  // One clock, the file system's, which touch(1) and this machine's clock cannot move.
+  const age = now.changed - stat.changed;
+  return age >= 0 && age < DAMAGED_SECONDS
+    ? { state: "alive", reason: `${quoted(entry)} is damaged, and so new that it may be in the making` }
+    : { state: "dead", reason: `${quoted(entry)} is damaged, and nobody finished it` };
+}
+
+const quoted = (path: string) => JSON.stringify(path);
+
+/** What is in the way, and why, where that is not plain from its being alive. */
+export function refusalBy({ nonce, holder, owner }: Entry): Refusal {
+  return { token: nonce, reason: owner.state === "alive" && holder ? undefined : owner.reason, holder: () => holder };
+}

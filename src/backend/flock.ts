@@ -1,0 +1,194 @@
+/**
+ * The kernel back end: `flock(2)` on the lock file. The kernel drops the lock
+ * when the last descriptor of the open file is gone, however the process died.
+ *
+ * The file is made once and stays: a lock file that is unlinked is two locks,
+ * one on the inode that the waiters have open and one on the next.
+ * The numbers are the steps of the protocol.
+ */
+import { dirname } from "node:path";
+import type { Attempt, Hold, Refusal, Request } from "../backend.ts";
+import { encode, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
+import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { pidPath, readContent, readEntry, refusalBy } from "./entry.ts";
+
+/** What an open answers where the file may not be written but perhaps be read. */
+const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
+
+/** Where a record finds no room the lock still holds: a full disk must not stop the job that cleans it. */
+const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
+
+/** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
+const ONCE_MORE = new Set(["EIO", "EBADF"]);
+
+/** Replaced under our hands so many times: somebody does it on purpose. */
+const REPLACED_LIMIT = 1000;
+
+/** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
+export function tryFlock(sys: System, request: Request): Attempt {
+  let failure: SystemError | undefined;
+  for (let replaced = 0; replaced < REPLACED_LIMIT; replaced++) {
+    const opened = failure ? reopen(sys, request, failure) : open(sys, request);
+    try {
+      const attempt = tryOn(sys, opened, request);
+      if (attempt) return attempt;
+    } catch (error) {
+      if (failure || !(error instanceof SystemError) || !ONCE_MORE.has(error.code)) throw error;
+      failure = error;
+    }
+  }
+  throw new SystemError("ESTALE", "the lock file is being replaced again and again");
+}
+
+interface Opened {
+  readonly file: OpenFile;
+  readonly writable: boolean;
+}
+
+/** 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too. */
+function open(sys: System, { path, fileMode }: Request): Opened {
+  let first: SystemError | undefined;
+  for (const access of ["create", "write", "read"] satisfies Access[]) {
+    try {
+      return { file: sys.openLock(path, access, fileMode), writable: access !== "read" };
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      first ??= error;
+      if (!NOT_WRITABLE.has(error.code)) throw explain(sys, path, first);
+    }
+  }
+  throw explain(sys, path, first!); // `!`: each of the three has failed
+}
+
+function reopen(sys: System, { path, fileMode }: Request, failure: SystemError): Opened {
+  try {
+    return { file: sys.openLock(path, "write", fileMode), writable: true };
+  } catch {
+    throw failure; // that it cannot be opened for writing either is not the user's problem
+  }
+}
+
+/** Says in words what an open's errno means here. */
+function explain(sys: System, path: string, { code, message, cause }: SystemError): SystemError {
+  let there: FileStat | undefined;
+  try {
+    there = sys.stat(path);
+  } catch {
+    return new SystemError(code, message, { cause }); // the first error says more
+  }
+  const directory = JSON.stringify(dirname(path));
+  const words = there && there.kind !== "file"
+    ? notRegular(there)
+    : code === "ENOENT"
+    ? `its directory ${directory} does not exist`
+    : !there && NOT_WRITABLE.has(code)
+    ? `it does not exist, and cannot be made in ${directory}: ${message}`
+    : message;
+  return new SystemError(code, words, { cause });
+}
+
+const notRegular = ({ kind }: FileStat) => `it is a ${kind}, and a lock file must be a regular file`;
+
+/** Steps 1 to 7 on an open file, which is closed again unless it is held. undefined: it was replaced, try anew. */
+function tryOn(sys: System, { file, writable }: Opened, request: Request): Attempt | undefined {
+  const { path, mode } = request;
+  let held = false;
+  try {
+    const stat = file.stat();
+    if (stat.kind !== "file") throw new SystemError("EINVAL", notRegular(stat));
+    const token = stat.identity;
+    if (file.flock(mode) === "held") { // 2
+      return { refusal: { token, reason: undefined, holder: () => recordedHolder(sys, path) } };
+    }
+    // 3. Locked, but perhaps a file that nobody can open any more (filelock#574).
+    if (sys.stat(path)?.identity !== token) return undefined;
+    const announcement = mode === "exclusive" ? announce(sys, file, writable, request) : NOTHING; // 4, 5
+    try {
+      const refusal = pidFileInTheWay(sys, path); // 6
+      held = refusal === undefined;
+      return refusal ? { refusal } : { hold: holdOf(sys, path, file, token, announcement) }; // 7
+    } finally {
+      if (!held) announcement.takeBack();
+    }
+  } finally {
+    if (!held) file.close();
+  }
+}
+
+/** The record of a hold, in the file. */
+interface Announcement {
+  /** The last holder, if it died without releasing. */
+  readonly stale: LockHolder | undefined;
+  /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
+  takeBack(): void;
+  /** Clears our record, and nothing that anybody else wrote over it. */
+  clear(): void;
+}
+
+const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear() {} };
+
+function announce(sys: System, file: OpenFile, writable: boolean, { mode, label }: Request): Announcement {
+  const before = file.read(RECORD_LIMIT + 1); // 4
+  const content = parse(before);
+  const stale = "holder" in content ? content.holder : undefined;
+  // People lock their data files: what we did not write stays as it is (filelock#591).
+  if (!writable || content.kind === "foreign") return { ...NOTHING, stale };
+  const record = encode({ ...sys.self(), mode, acquiredAt: new Date().toISOString(), nonce: sys.nonce(), label });
+  const replace = (bytes: Uint8Array) => {
+    file.empty(); // first, so that a reader sees nothing rather than half of each
+    if (bytes.length > 0) file.write(bytes);
+  };
+  try {
+    if (before.length > 0) file.empty();
+    file.write(record); // 5
+  } catch (error) {
+    ignoringFailure(() => file.empty());
+    if (error instanceof SystemError && NO_ROOM.has(error.code)) return { ...NOTHING, stale };
+    throw error;
+  }
+  return {
+    stale,
+    takeBack: () => ignoringFailure(() => replace(before)),
+    clear: () =>
+      ignoringFailure(() => {
+        // The user may have written data into the file that is locked: it is theirs now.
+        if (sameBytes(file.read(RECORD_LIMIT + 1), record)) file.empty();
+      }),
+  };
+}
+
+/** For a record that could not be cleared: the lock is given up all the same, and the next holder is told of a stale one. */
+function ignoringFailure(call: () => void): void {
+  try {
+    call();
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+  }
+}
+
+/** 6. Somebody without a kernel lock may hold it by PID file. */
+function pidFileInTheWay(sys: System, path: string): Refusal | undefined {
+  const entry = readEntry(sys, path, pidPath(path));
+  return !entry || entry.owner.state === "dead" ? undefined : refusalBy(entry);
+}
+
+function recordedHolder(sys: System, path: string): LockHolder | undefined {
+  const content = readContent(sys, path)?.content;
+  return content?.kind === "record" ? content.holder : undefined;
+}
+
+function holdOf(sys: System, path: string, file: OpenFile, token: string, announcement: Announcement): Hold {
+  return {
+    token,
+    stale: announcement.stale,
+    release() {
+      try {
+        if (sys.stat(path)?.identity !== token) return "lost";
+        announcement.clear();
+        return "released";
+      } finally {
+        file.close();
+      }
+    },
+  };
+}

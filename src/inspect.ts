@@ -1,0 +1,82 @@
+/** Who holds a lock, without ever taking it. Reads, and changes nothing. */
+import { pidPath, readContent, readEntry } from "./backend/entry.ts";
+import { systemFailure } from "./errors.ts";
+import type { LockBackend, LockMode } from "./options.ts";
+import { judge } from "./owner.ts";
+import { LockHolder } from "./record.ts";
+import { flocksOn, type KernelLock } from "./sys/locks.ts";
+import { type System, SystemError } from "./sys/sys.ts";
+
+/** What is known of a lock. */
+export interface LockStatus {
+  /** The lock's path. */
+  readonly path: string;
+  /**
+   * `"free"`; `"held"`; `"stale"`: free, and its last holder died without
+   * releasing it; `"unknown"`: it may be held, and this process cannot tell.
+   */
+  readonly state: "free" | "held" | "stale" | "unknown";
+  /** What holds it, or held it last. */
+  readonly backend?: LockBackend;
+  /** How it is held. */
+  readonly mode?: LockMode;
+  /** Who holds it, or held it last. */
+  readonly holder?: LockHolder;
+  /** Why the state is what it is, in words. */
+  readonly reason: string;
+}
+
+/** The status of the lock at a path. Throws LockError where its files cannot be read. */
+export function inspectPath(sys: System, path: string): LockStatus {
+  try {
+    const kernel = inspectKernel(sys, path);
+    if (kernel.state === "held") return kernel;
+    const pidFile = inspectPidFile(sys, path);
+    // A dead owner's PID file says no more than a dead holder's record.
+    return !pidFile || (pidFile.state === "stale" && kernel.state !== "free") ? kernel : pidFile;
+  } catch (error) {
+    throw error instanceof SystemError ? systemFailure("inspect", path, error) : error;
+  }
+}
+
+function inspectPidFile(sys: System, path: string): LockStatus | undefined {
+  const entry = readEntry(sys, path, pidPath(path));
+  if (!entry) return undefined;
+  const { holder, owner } = entry;
+  const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];
+  return { path, state, backend: "pidfile", mode: holder?.mode, holder, reason: owner.reason };
+}
+
+function inspectKernel(sys: System, path: string): LockStatus {
+  const read = readContent(sys, path);
+  if (!read) return { path, state: "free", reason: "there is no lock file" };
+  const holder = "holder" in read.content ? read.content.holder : undefined;
+  const kernelLocks = sys.kernelLocks();
+  if (kernelLocks === undefined) return byRecord(sys, path, holder);
+  const locks = flocksOn(kernelLocks, read.stat);
+  if (locks.length > 0) return heldByKernel(sys, path, locks, holder);
+  if (!holder) return { path, state: "free", reason: "the kernel shows no lock on it" };
+  const reason = "the kernel shows no lock on it, and its last holder left a record";
+  return { path, state: "stale", backend: "flock", mode: holder.mode, holder, reason };
+}
+
+function heldByKernel(sys: System, path: string, locks: KernelLock[], recorded: LockHolder | undefined): LockStatus {
+  const [{ pid, mode }] = locks;
+  // The record names the owner also where the flock(1) command took the lock for
+  // it; a record that is none of a holder's is from one that died.
+  const owner = recorded && (recorded.pid === pid || judge(recorded, sys).state === "alive") ? recorded : undefined;
+  const { command, startTime } = sys.look(pid) ?? {};
+  const holder = owner ?? (pid > 0 ? new LockHolder({ pid, command, startTime, mode }) : undefined);
+  const reason = `the kernel shows ${
+    mode === "shared" ? `${locks.length} shared` : "an exclusive"
+  } lock on it, taken by pid ${locks.map(({ pid }) => pid).join(", ")}`;
+  return { path, state: "held", backend: "flock", mode, holder, reason };
+}
+
+function byRecord(sys: System, path: string, holder: LockHolder | undefined): LockStatus {
+  const unseen = "/proc/locks cannot be read here, so a holder without a record would not be seen";
+  if (!holder) return { path, state: "free", reason: `it holds no record; ${unseen}` };
+  const owner = judge(holder, sys);
+  const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];
+  return { path, state, backend: "flock", mode: holder.mode, holder, reason: `${owner.reason}; ${unseen}` };
+}

@@ -1,0 +1,48 @@
+/** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
+import type { Refusal } from "./backend.ts";
+import { LockDeadlockError, LockLostError, LockNotHeldError, LockTimeoutError, quote } from "./errors.ts";
+import type { LockHolder } from "./record.ts";
+
+/** The time was up. */
+export function timeoutError(path: string, timeout: number, refusal: Refusal): LockTimeoutError {
+  const holder = refusal.holder();
+  const { reason } = refusal;
+  const by = holder ? `held by ${holder}` : "held by a process that left no record";
+  const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
+  // Where it cannot be told whether the owner lives, the reason says how a person can.
+  const advice = reason
+    ? `. It counts as held because ${reason}`
+    : holder
+    ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
+    : `. "fuser -v ${path}" names the processes that have it open`;
+  return new LockTimeoutError(`Cannot acquire ${quote(path)} ${when}: ${by}${advice}`, {
+    code: "ETIMEDOUT",
+    path,
+    holder,
+  });
+}
+
+/** The wait could never end. */
+export function deadlockError(path: string): LockDeadlockError {
+  const message = `Cannot acquire ${quote(path)}: this thread holds it already, and would wait for itself`;
+  return new LockDeadlockError(message, { code: "EDEADLK", path });
+}
+
+/** There is nothing to release. */
+export function notHeldError(path: string): LockNotHeldError {
+  const message = `Cannot release ${quote(path)}: this object does not hold it`;
+  return new LockNotHeldError(message, { code: "ENOTHELD", path });
+}
+
+/** It is gone. */
+export function lostError(path: string, cause?: unknown): LockLostError {
+  const message =
+    `Cannot release ${quote(path)}: it was lost, because its file was deleted or replaced while it was held. ` +
+    "Another process may have held it at the same time; look for what deletes files there (a tmp cleaner?)";
+  return new LockLostError(message, { code: "ELOST", path, cause });
+}
+
+/** The last holder died. */
+export function staleLine(path: string, holder: LockHolder): string {
+  return `holdfast: the last holder of ${quote(path)} died without releasing it: ${holder}`;
+}

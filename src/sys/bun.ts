@@ -1,0 +1,39 @@
+/** Bun. The only file that names it. */
+import type { Bind } from "./calls.ts";
+import { PLATFORMS } from "./libc.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** The one call of `bun:ffi` that we make; its package of types would be a dependency. */
+interface BunFfi {
+  dlopen(
+    library: string,
+    symbols: Record<string, { args: readonly string[]; returns: string }>,
+  ): { symbols: ReturnType<Bind> };
+}
+
+/** Bun, if this is it. */
+export function bunRuntime(): Runtime | undefined {
+  const version = process.versions.bun;
+  if (!version) return undefined;
+  return {
+    name: `bun/${version}`,
+    ffi() {
+      const platform = PLATFORMS[process.platform];
+      if (!platform) return { unavailable: `no C library is known for ${process.platform}` };
+      // Not an import: the other runtimes have no such module. The cast: Node's types do not know it.
+      const module = process.getBuiltinModule?.("bun:ffi") as unknown as BunFfi | undefined;
+      if (!module) return { unavailable: `Bun ${version} has no process.getBuiltinModule("bun:ffi") (1.2 has)` };
+      const bind: Bind = (library, table) => {
+        const symbols: Parameters<BunFfi["dlopen"]>[1] = {};
+        for (const [name, { parameters, result }] of Object.entries(table)) {
+          symbols[name] = { args: parameters, returns: result };
+        }
+        return module.dlopen(library, symbols).symbols;
+      };
+      return { bind, library: platform.library };
+    },
+    permits: () => true,
+    may: { kill: true, hostname: true, uid: true, proc: true },
+    fallback: () => ({ unavailable: "Bun has flock(2) through its FFI only" }),
+  };
+}

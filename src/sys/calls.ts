@@ -1,0 +1,106 @@
+/**
+ * The C calls that we make, the same in every runtime once its FFI has bound
+ * the symbols of `libc.ts`. errno becomes a name here and goes no further.
+ */
+import { ERRNO_SIGNATURE, LOCK_EX, LOCK_NB, LOCK_SH, PLATFORMS, type Signature, SYMBOLS } from "./libc.ts";
+import { errnoName } from "./errno.ts";
+import { SystemError } from "./sys.ts";
+
+/** An argument or result of a C function; a pointer is whatever the runtime takes for one. */
+// deno-lint-ignore no-explicit-any -- three runtimes, three kinds of pointer, and we only hand them back
+type Value = any;
+
+/** What a runtime's FFI makes of a table of signatures. `usize` goes in as a number. */
+export type Bind = (
+  library: string,
+  table: Record<string, Signature>,
+) => Record<string, (...values: Value[]) => Value>;
+
+/** The calls, bound. */
+export interface Calls {
+  /** `flock(2)` with LOCK_NB; EINTR is handled here. */
+  flock(fd: number, mode: "exclusive" | "shared"): "locked" | "held";
+  exists(pid: number): "exists" | "gone" | SystemError;
+  uid(): number;
+  hostname(): string | undefined;
+  /** A small text file, such as one in `/proc`; undefined if it cannot be read. */
+  readText(path: string): string | undefined;
+  /** What a symbolic link holds; undefined if it cannot be read. */
+  readLink(path: string): string | undefined;
+}
+
+const bytes = (text: string) => new TextEncoder().encode(`${text}\0`);
+
+/** Binds the C library. Throws what the runtime's FFI throws. */
+export function bindCalls(platform: string, library: string, bind: Bind): Calls {
+  const { errnoSymbol } = PLATFORMS[platform];
+  const libc = bind(library, { ...SYMBOLS, [errnoSymbol]: ERRNO_SIGNATURE });
+  const { flock, kill, memcpy, fopen, fread, fclose } = libc;
+
+  // The address is fixed for a thread, so it is asked for once. memcpy and not
+  // a pointer view: Deno's view needs an unscoped --allow-ffi.
+  const where = libc[errnoSymbol]();
+  const word = new Int32Array(1);
+  const wordBytes = new Uint8Array(word.buffer);
+  /** To be the very next operation after the call: whatever the runtime does in between destroys it. */
+  const errno = (): number => {
+    memcpy(wordBytes, where, 4);
+    return word[0];
+  };
+  errno(); // the first call may compile its trampoline, and that makes system calls
+
+  return {
+    flock(fd, mode) {
+      const operation = LOCK_NB | (mode === "exclusive" ? LOCK_EX : LOCK_SH);
+      for (;;) {
+        if (flock(fd, operation) === 0) return "locked";
+        const code = errnoName(platform, errno());
+        if (code === "EINTR") continue;
+        return contention(code);
+      }
+    },
+    exists(pid) {
+      if (kill(pid, 0) === 0) return "exists";
+      return existence(errnoName(platform, errno()));
+    },
+    uid: () => libc.getuid(),
+    hostname() {
+      const name = new Uint8Array(256);
+      if (libc.gethostname(name, name.length - 1) !== 0) return undefined;
+      return new TextDecoder().decode(name.subarray(0, name.indexOf(0)));
+    },
+    readText(path) {
+      const stream = fopen(bytes(path), bytes("re"));
+      if (!stream) return undefined; // null in Deno and Bun, 0n in Node
+      let text = "";
+      const part = new Uint8Array(16_384);
+      const decoder = new TextDecoder();
+      for (;;) {
+        const length = Number(fread(part, 1, part.length, stream));
+        if (length <= 0) break;
+        text += decoder.decode(part.subarray(0, length), { stream: true });
+      }
+      fclose(stream);
+      return text;
+    },
+    readLink(path) {
+      const target = new Uint8Array(4096);
+      const length = Number(libc.readlink(bytes(path), target, target.length));
+      // -1, which as an unsigned size is a number beyond the buffer
+      return length < 0 || length > target.length ? undefined : new TextDecoder().decode(target.subarray(0, length));
+    },
+  };
+}
+
+/** What a failed `flock` with LOCK_NB means. EACCES is how an SMB mount says "held". */
+export function contention(code: string, detail = ""): "held" {
+  if (code === "EWOULDBLOCK" || code === "EAGAIN" || code === "EACCES") return "held";
+  throw new SystemError(code, detail || `flock(2) answered ${code}`);
+}
+
+/** What a failed `kill(pid, 0)` means. */
+export function existence(code: string): "exists" | "gone" | SystemError {
+  if (code === "EPERM") return "exists";
+  if (code === "ESRCH") return "gone";
+  return new SystemError(code, `kill(2) answered ${code}`);
+}

@@ -1,0 +1,204 @@
+/**
+ * Deno. The only file that names it.
+ *
+ * With `--allow-ffi` it calls libc. Without, `Deno.FsFile.tryLockSync` takes
+ * the same kernel lock (it is `flock(2)` since Deno 2.7.0) with nothing but the
+ * permission for the file.
+ */
+import { type Bind, contention } from "./calls.ts";
+import { PLATFORMS } from "./libc.ts";
+import { osErrorName } from "./errno.ts";
+import { named, type Permits } from "./files.ts";
+import type { Runtime, Unavailable } from "./runtime.ts";
+import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
+
+type DenoNamespace = typeof globalThis.Deno;
+const deno: DenoNamespace | undefined = (globalThis as { Deno?: DenoNamespace }).Deno;
+
+const atLeast = (version: string, [major, minor, patch]: number[]): boolean => {
+  const [a, b, c] = version.split(/[.+-]/).map(Number);
+  return a !== major ? a > major : b !== minor ? b > minor : c >= patch;
+};
+
+const granted = (descriptor: Deno.PermissionDescriptor): boolean => {
+  const { state, partial } = deno!.permissions.querySync(descriptor); // `!`: called only by what denoRuntime() returns
+  return state === "granted" && !partial;
+};
+
+const bind: Bind = (library, table) => {
+  const symbols: Record<string, Deno.ForeignFunction> = {};
+  for (const [name, { parameters, result }] of Object.entries(table)) symbols[name] = { parameters, result };
+  // `!` as above. The casts: usize takes a number too, and every symbol is a function.
+  return deno!.dlopen(library, symbols).symbols as unknown as ReturnType<Bind>;
+};
+
+function ffi(): { bind: Bind; library: string } | Unavailable {
+  const { os } = deno!.build; // `!` as above
+  const platform = PLATFORMS[os];
+  if (!platform) return { unavailable: `no C library is known for ${os}` };
+  // Before 2.7.12 node:fs hands out resource ids: flock(2) on one returns 0 and locks another file.
+  if (!atLeast(deno!.version.deno, [2, 7, 12])) {
+    return { unavailable: `Deno ${deno!.version.deno} has no real descriptors in node:fs (2.7.12 has)` };
+  }
+  if (granted({ name: "ffi" })) return { bind, library: platform.library };
+  const library = platform.paths.find((path) => granted({ name: "ffi", path }) && exists(path));
+  return library ? { bind, library } : { unavailable: "Deno runs without --allow-ffi" };
+}
+
+/** A granted path that is not there must not be loaded: the loader would look for its name elsewhere. */
+function exists(path: string): boolean {
+  if (!permits("read", path)) return true; // it cannot be known; the grant names this very path
+  try {
+    return deno!.statSync(path).isFile; // `!` as above
+  } catch {
+    return false; // not there: the next candidate
+  }
+}
+
+const permits: Permits = (kind, path) => granted({ name: kind, path });
+
+/** Deno's lock errors often have no `code`; the number stands in the message. */
+function lockError(error: unknown): SystemError {
+  const { message, code } = error as Error & { code?: string }; // Deno throws Errors
+  return new SystemError(code ?? osErrorName(deno!.build.os, message) ?? "EIO", message, { cause: error }); // `!` as above
+}
+
+function describe(info: Deno.FileInfo): FileStat {
+  // Beyond 2^53 an inode number has lost its last digits; its birth tells twins apart.
+  const ino = info.ino ?? 0;
+  const birth = Number.isSafeInteger(ino) ? "" : `:${info.birthtime?.getTime()}`;
+  return {
+    kind: info.isFile
+      ? "file"
+      : info.isDirectory
+      ? "directory"
+      : info.isSymlink
+      ? "symlink"
+      : info.isFifo
+      ? "fifo"
+      : info.isSocket
+      ? "socket"
+      : "device",
+    identity: `${info.dev}:${ino}${birth}`,
+    inode: String(ino),
+    size: info.size,
+    changed: Math.floor((info.ctime?.getTime() ?? 0) / 1000),
+  };
+}
+
+/**
+ * `Deno.openSync` knows neither O_NOFOLLOW nor O_NONBLOCK. So: what stands there
+ * is looked at first, a missing file is made with O_EXCL (which follows no
+ * symlink), and what was opened must be what was looked at. Nothing is
+ * truncated or written before that.
+ */
+function openLock(path: string, access: Access, mode: number): OpenFile {
+  const { openSync, lstatSync } = deno!; // `!` as above
+  const write = access !== "read";
+  for (const kind of write ? ["read", "write"] as const : ["read"] as const) {
+    if (!permits(kind, path)) throw new SystemError("EACCES", `Deno has no --allow-${kind} for it`);
+  }
+  const look = (): FileStat | undefined => {
+    try {
+      return describe(lstatSync(path));
+    } catch (error) {
+      if ((error as { code?: string }).code === "ENOENT") return undefined;
+      throw error;
+    }
+  };
+  return named(() => {
+    for (let attempt = 0;; attempt++) {
+      const before = look();
+      if (before && before.kind !== "file") {
+        throw new SystemError(before.kind === "symlink" ? "ELOOP" : "EINVAL", `it is a ${before.kind}`);
+      }
+      let file: Deno.FsFile;
+      try {
+        file = before || access !== "create"
+          ? openSync(path, { read: true, write })
+          : openSync(path, { read: true, write, createNew: true, mode });
+      } catch (error) {
+        // Made, or deleted, by another process since we looked.
+        const { code } = error as { code?: string };
+        if (
+          access === "create" && (code === "EEXIST" || code === "ENOENT") && attempt < 100 &&
+          !!before === (code === "ENOENT")
+        ) continue;
+        throw error;
+      }
+      if (before && describe(file.statSync()).identity !== before.identity) {
+        file.close();
+        if (attempt < 100) continue;
+        throw new SystemError("ESTALE", "it is being replaced again and again");
+      }
+      return fsFile(file);
+    }
+  });
+}
+
+function fsFile(file: Deno.FsFile): OpenFile {
+  const start = () => file.seekSync(0, deno!.SeekMode.Start); // `!` as above
+  return {
+    fd: undefined,
+    stat: () => named(() => describe(file.statSync())),
+    read: (limit) =>
+      named(() => {
+        start();
+        const buffer = new Uint8Array(limit);
+        let length = 0;
+        while (length < limit) {
+          const more = file.readSync(buffer.subarray(length));
+          if (!more) break;
+          length += more;
+        }
+        return buffer.subarray(0, length);
+      }),
+    write: (bytes) =>
+      named(() => {
+        start();
+        let done = 0;
+        while (done < bytes.length) done += file.writeSync(bytes.subarray(done));
+      }),
+    empty: () => named(() => file.truncateSync(0)),
+    flock(mode) {
+      for (;;) {
+        try {
+          // The argument is never left out: its default is shared.
+          return file.tryLockSync(mode === "exclusive") ? "locked" : "held";
+        } catch (error) {
+          const failure = lockError(error);
+          if (failure.code === "EINTR") continue;
+          return contention(failure.code, failure.message);
+        }
+      }
+    },
+    close: () => file.close(),
+  };
+}
+
+/** Deno, if this is it. */
+export function denoRuntime(): Runtime | undefined {
+  if (!deno?.version?.deno || !deno.permissions) return undefined;
+  const { version } = deno;
+  return {
+    name: `deno/${version.deno}`,
+    ffi,
+    permits,
+    may: {
+      get kill() {
+        return granted({ name: "run" });
+      },
+      get hostname() {
+        return granted({ name: "sys", kind: "hostname" });
+      },
+      get uid() {
+        return granted({ name: "sys", kind: "uid" });
+      },
+      proc: false, // it needs --allow-all, and asks on the terminal without; libc reads it under --allow-ffi
+    },
+    fallback: () =>
+      atLeast(version.deno, [2, 7, 0])
+        ? { way: "FsFile", openLock }
+        : { unavailable: `Deno ${version.deno} has no flock(2) without FFI (2.7.0 has)` },
+  };
+}

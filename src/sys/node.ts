@@ -1,0 +1,109 @@
+/**
+ * Node. The only file that names its FFI.
+ *
+ * From 26.9 on it has `node:ffi`. Before, the flock(1) command takes the lock
+ * on our own descriptor: the lock belongs to the open file description, which
+ * the command shares, so it stays when the command is gone.
+ */
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, readFileSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import { type Bind, contention } from "./calls.ts";
+import { messageErrno } from "./errno.ts";
+import type { Flock } from "./files.ts";
+import { type CType, PLATFORMS } from "./libc.ts";
+import type { Runtime } from "./runtime.ts";
+import { SystemError } from "./sys.ts";
+
+/** The one call of `node:ffi` that we make. */
+interface NodeFfi {
+  dlopen(
+    library: string,
+    symbols: Record<string, { arguments: string[]; return: string }>,
+  ): { functions: ReturnType<Bind> };
+}
+
+const TYPES: Record<CType, string> = { i32: "i32", u32: "u32", usize: "u64", buffer: "buffer", pointer: "pointer" };
+
+/** `node:ffi`, whose 64-bit integers are bigints. */
+function bindWith(module: NodeFfi): Bind {
+  return (library, table) => {
+    const symbols: Parameters<NodeFfi["dlopen"]>[1] = {};
+    for (const [name, { parameters, result }] of Object.entries(table)) {
+      symbols[name] = { arguments: parameters.map((type) => TYPES[type]), return: TYPES[result] };
+    }
+    const { functions } = module.dlopen(library, symbols);
+    const bound: ReturnType<Bind> = {};
+    for (const [name, { parameters }] of Object.entries(table)) {
+      bound[name] = parameters.includes("usize")
+        ? (...values) => functions[name](...values.map((value, i) => parameters[i] === "usize" ? BigInt(value) : value))
+        : functions[name];
+    }
+    return bound;
+  };
+}
+
+/** Where flock(1) is: absolute directories only, so that none is run from the current one. */
+function flockCommand(): string | undefined {
+  const directories = [...(process.env.PATH ?? "").split(":"), "/usr/bin", "/bin", "/usr/local/bin"];
+  return directories.filter(isAbsolute).map((directory) => join(directory, "flock")).find((file) => {
+    try {
+      accessSync(file, constants.X_OK);
+      return true;
+    } catch {
+      return false; // not there: the next directory
+    }
+  });
+}
+
+/** flock(1) of util-linux and of BusyBox: 1 and nothing said is contention. */
+function flockBy(command: string): Flock {
+  return (fd, mode) => {
+    const { status, stderr, error } = spawnSync(command, ["-n", mode === "exclusive" ? "-x" : "-s", "3"], {
+      stdio: ["ignore", "ignore", "pipe", fd],
+      env: { LC_ALL: "C" },
+      encoding: "utf8",
+    });
+    if (error) throw new SystemError((error as NodeJS.ErrnoException).code ?? "EIO", `${command}: ${error.message}`);
+    if (status === 1 && stderr === "") return "held";
+    if (status !== 0) {
+      return contention(messageErrno(stderr) ?? "EIO", `${command} ended with ${status}: ${stderr.trim()}`);
+    }
+    // Whatever the command was, the kernel has the last word.
+    if (!locked(fd)) throw new SystemError("ENOSYS", `${command} reported success but the kernel shows no lock`);
+    return "locked";
+  };
+}
+
+function locked(fd: number): boolean {
+  try {
+    return /^lock:.*\sFLOCK\s/m.test(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"));
+  } catch {
+    return true; // no /proc here: the command's word is all there is
+  }
+}
+
+/** Node, if this is it; anything that looks like it is treated as one. */
+export function nodeRuntime(): Runtime {
+  const { node } = process.versions;
+  return {
+    name: `node/${node}`,
+    ffi() {
+      const platform = PLATFORMS[process.platform];
+      if (!platform) return { unavailable: `no C library is known for ${process.platform}` };
+      // Not an import: older versions have no such module. The cast: Node's types do not know it yet.
+      const module = process.getBuiltinModule?.("node:ffi") as unknown as NodeFfi | undefined;
+      return module
+        ? { bind: bindWith(module), library: platform.library }
+        : { unavailable: `Node ${node} has no node:ffi (26.9 has)` };
+    },
+    permits: () => true,
+    may: { kill: true, hostname: true, uid: true, proc: true },
+    fallback() {
+      const command = flockCommand();
+      return command
+        ? { way: "flock(1)", flock: flockBy(command) }
+        : { unavailable: "there is no flock(1) command on the PATH" };
+    },
+  };
+}

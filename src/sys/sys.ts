@@ -1,0 +1,119 @@
+/**
+ * The contract: what we ask of an operating system. The back ends and the
+ * judgement of owners see nothing else, so the same code runs against a
+ * kernel and against the model in `tests/explore`.
+ */
+
+/** A system call that failed: its errno by name, never by number. */
+export class SystemError extends Error {
+  override name = "SystemError";
+  /** The errno's name, such as `"EACCES"`. */
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** What stands at a path or behind a descriptor. */
+export interface FileStat {
+  readonly kind: "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
+  /** Device and inode as one text: equal if and only if it is the same file. */
+  readonly identity: string;
+  /** The inode's number, as text. */
+  readonly inode: string;
+  /** Bytes. */
+  readonly size: number;
+  /** Time of the last status change by the file system's own clock, in whole
+   * seconds: Deno's `node:fs` has no finer one, and all runtimes must agree. */
+  readonly changed: number;
+}
+
+/** How a lock file is opened. None truncates, follows a symlink, or waits on a FIFO. */
+export type Access = "create" | "write" | "read";
+
+/** An open file. Every method throws {@linkcode SystemError}, but `close` never. */
+export interface OpenFile {
+  /** The descriptor, where the runtime shows one. */
+  readonly fd: number | undefined;
+  stat(): FileStat;
+  /** The first bytes, `limit` at most. */
+  read(limit: number): Uint8Array;
+  /** Writes all bytes at the beginning. */
+  write(bytes: Uint8Array): void;
+  /** Cuts the file to nothing. */
+  empty(): void;
+  /** One try, never waiting. Contention is `"held"`; every other failure throws. */
+  flock(mode: "exclusive" | "shared"): "locked" | "held";
+  /** Gives descriptor and lock back to the kernel. */
+  close(): void;
+}
+
+/** Files. All synchronous; all throw {@linkcode SystemError}. */
+export interface Disk {
+  /** Opens the file that the kernel lock is taken on. */
+  openLock(path: string, access: Access, mode: number): OpenFile;
+  /** Opens a file to read. Never follows a symlink, never waits. */
+  openRead(path: string): OpenFile;
+  /** Makes a file that did not exist (EEXIST), complete with its content or not at all
+   * but for a crash; what a failed write left is removed again. */
+  create(path: string, bytes: Uint8Array, mode: number): void;
+  /** `lstat(2)`; undefined where nothing is there. */
+  stat(path: string): FileStat | undefined;
+  link(from: string, to: string): void;
+  rename(from: string, to: string): void;
+  unlink(path: string): void;
+  /** The names in a directory. */
+  list(directory: string): string[];
+}
+
+/** A process as the kernel describes it. What could not be learned is left out. */
+export interface ProcessLook {
+  /** The kernel's own figure for when it started, as text. */
+  readonly startTime?: string;
+  /** One letter: `R`, `S`, `D`, `T`, `Z` (zombie), `X` (dead). */
+  readonly state?: string;
+  /** The process that this id belongs to: another number where it is a thread's id. */
+  readonly threadGroup?: number;
+  /** Its command line, arguments joined by spaces. */
+  readonly command?: string;
+}
+
+/** This process and this machine, as they go into a record. */
+export interface Identity {
+  readonly pid: number;
+  readonly startTime?: string;
+  readonly bootId?: string;
+  readonly pidNamespace?: string;
+  readonly host?: string;
+  readonly uid?: number;
+  readonly command?: string;
+  /** Such as `deno/2.9.6`. */
+  readonly runtime: string;
+}
+
+/** Processes. */
+export interface Processes {
+  /** Asked once, then remembered: none of it changes while a process lives. */
+  self(): Identity;
+  /** `kill(pid, 0)`: `"exists"` (EPERM too), `"gone"` (ESRCH), or what prevented the answer. */
+  exists(pid: number): "exists" | "gone" | SystemError;
+  /** undefined where the system does not say. */
+  look(pid: number): ProcessLook | undefined;
+  /** `/proc/locks`; undefined where there is none, or it may not be read. */
+  kernelLocks(): string | undefined;
+}
+
+/** By which way this process gets `flock(2)`. */
+export type KernelLockWay = "ffi" | "FsFile" | "flock(1)";
+
+/** All of it. */
+export interface System extends Disk, Processes {
+  /** Which way the kernel lock is had; undefined where there is none. */
+  readonly way: KernelLockWay | undefined;
+  /** Why that way and no better one, in words. */
+  readonly why: string;
+  /** 32 hexadecimal digits, 128 random bits. */
+  nonce(): string;
+}
