@@ -3,7 +3,7 @@
  * and whether the owner that one names is alive.
  */
 import { basename } from "node:path";
-import type { Refusal } from "../backend.ts";
+import type { Refusal, Request } from "../backend.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
 import { type Disk, type FileStat, type System, SystemError } from "../sys/sys.ts";
@@ -114,4 +114,9 @@ const quoted = (path: string) => JSON.stringify(path);
 /** What is in the way, and why, where that is not plain from its being alive. */
 export function refusalBy({ nonce, holder, owner }: Entry): Refusal {
   return { token: nonce, reason: owner.state === "alive" && holder ? undefined : owner.reason, holder: () => holder };
+}
+
+/** The record of an acquisition. */
+export function recordOf(sys: System, { mode, label }: Request, nonce: string): Uint8Array {
+  return encode({ ...sys.self(), mode, acquiredAt: sys.wallClock(), nonce, label });
 }

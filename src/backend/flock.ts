@@ -8,9 +8,9 @@
  */
 import { dirname } from "node:path";
 import type { Attempt, Hold, Refusal, Request } from "../backend.ts";
-import { encode, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
+import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import { pidPath, readContent, readEntry, refusalBy } from "./entry.ts";
+import { pidPath, readContent, readEntry, recordOf, refusalBy } from "./entry.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
 const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
@@ -127,13 +127,13 @@ interface Announcement {
 
 const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear() {} };
 
-function announce(sys: System, file: OpenFile, writable: boolean, { mode, label }: Request): Announcement {
+function announce(sys: System, file: OpenFile, writable: boolean, request: Request): Announcement {
   const before = file.read(RECORD_LIMIT + 1); // 4
   const content = parse(before);
   const stale = "holder" in content ? content.holder : undefined;
   // People lock their data files: what we did not write stays as it is (filelock#591).
   if (!writable || content.kind === "foreign") return { ...NOTHING, stale };
-  const record = encode({ ...sys.self(), mode, acquiredAt: new Date().toISOString(), nonce: sys.nonce(), label });
+  const record = recordOf(sys, request, sys.nonce());
   const replace = (bytes: Uint8Array) => {
     file.empty(); // first, so that a reader sees nothing rather than half of each
     if (bytes.length > 0) file.write(bytes);

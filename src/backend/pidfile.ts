@@ -9,7 +9,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import type { Attempt, Refusal, Request } from "../backend.ts";
-import { type Content, encode, type LockHolder } from "../record.ts";
+import type { Content, LockHolder } from "../record.ts";
 import { flocksOn } from "../sys/locks.ts";
 import { judge } from "../owner.ts";
 import { type System, SystemError } from "../sys/sys.ts";
@@ -20,50 +20,86 @@ import {
   pidPath,
   readContent,
   readEntry,
+  recordOf,
   refusalBy,
   temporaryPath,
 } from "./entry.ts";
 
+/** Where an attempt stands: a step of the protocol, and all that it knows there. */
+export type Step =
+  | { readonly at: "A1" | "A2" }
+  /** `root`: the dead owner's nonce in `P.pid`; `cur`: the last one of the chain. */
+  | { readonly at: "A3" | "A4" | "A5" | "A6"; readonly root: Entry; readonly cur: string }
+  /** A takeover by `other` is under way, if `P.pid` still is what it takes over. */
+  | { readonly at: "A4 again"; readonly root: Entry; readonly other: Entry }
+  | { readonly at: "sweep" | "B"; readonly nonce: string; readonly stale?: LockHolder; readonly cur?: string };
+
 /** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
 export function tryPidFile(sys: System, request: Request): Attempt {
-  const target = pidPath(request.path);
+  let step: Step = { at: "A2" }; // before A1, so that a refused try writes nothing
   for (;;) {
-    // A2 before A1, so that a refused try writes nothing.
-    const found = readEntry(sys, request.path, target);
-    if (found) {
-      const attempt = takeOver(sys, request, found);
-      if (attempt) return attempt;
-      continue;
-    }
-    const nonce = sys.nonce();
-    if (publish(sys, request, target, nonce) === "made") return settle(sys, request, nonce, undefined); // A1
+    const next = advance(sys, request, step);
+    if (!("at" in next)) return next;
+    step = next;
   }
 }
 
-/** A2 to A6, with what stands in `P.pid`. undefined: something moved, from A1 again. */
-function takeOver(sys: System, request: Request, root: Entry): Attempt | undefined {
+/** One step. Nothing but what a {@linkcode Step} holds is carried from one to the next. */
+export function advance(sys: System, request: Request, step: Step): Step | Attempt {
   const { path } = request;
-  if (root.owner.state !== "dead") return { refusal: refusalBy(root) };
-  for (let cur = root.nonce;;) {
-    const link = linkPath(path, cur);
-    if (publish(sys, request, link, sys.nonce()) === "made") { // A3
+  switch (step.at) {
+    case "A1": {
       const nonce = sys.nonce();
-      try {
-        if (readEntry(sys, path, pidPath(path))?.nonce !== root.nonce) return undefined; // A5
-        replace(sys, request, nonce); // A6
-      } finally {
-        discard(sys, link);
-      }
-      sweep(sys, path, nonce);
-      return settle(sys, request, nonce, root.holder);
+      return publish(sys, request, pidPath(path), nonce) === "made" ? { at: "B", nonce } : { at: "A2" };
     }
-    const other = readEntry(sys, path, link); // A4
-    if (!other) return undefined;
-    if (other.owner.state !== "dead") {
-      const now = readEntry(sys, path, pidPath(path));
-      return now?.nonce === root.nonce ? { refusal: refusalBy(other) } : undefined;
+    case "A2": {
+      const root = readEntry(sys, path, pidPath(path));
+      if (!root) return { at: "A1" };
+      return root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce } : { refusal: refusalBy(root) };
     }
-    cur = other.nonce;
+    case "A3":
+      return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
+        ? { ...step, at: "A5" }
+        : { ...step, at: "A4" };
+    case "A4": {
+      const other = readEntry(sys, path, linkPath(path, step.cur));
+      if (!other) return { at: "A2" };
+      return other.owner.state === "dead"
+        ? { ...step, at: "A3", cur: other.nonce }
+        : { at: "A4 again", root: step.root, other };
+    }
+    case "A4 again":
+      return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
+        ? { refusal: refusalBy(step.other) }
+        : { at: "A2" };
+    case "A5":
+      return withLink(sys, linkPath(path, step.cur), () => {
+        const found = readEntry(sys, path, pidPath(path));
+        return found?.nonce === step.root.nonce ? { ...step, at: "A6" } : undefined;
+      }) ?? { at: "A2" };
+    case "A6": {
+      const nonce = sys.nonce();
+      return withLink(sys, linkPath(path, step.cur), () => {
+        replace(sys, request, nonce);
+        return { at: "sweep", nonce, stale: step.root.holder, cur: step.cur };
+      });
+    }
+    case "sweep":
+      discard(sys, linkPath(path, step.cur ?? step.nonce)); // also where the directory cannot be listed
+      sweep(sys, path, step.nonce);
+      return { at: "B", nonce: step.nonce, stale: step.stale };
+    case "B":
+      return settle(sys, request, step.nonce, step.stale);
+  }
+}
+
+/** While our link stands nobody else takes over, so it goes if this comes to nothing. */
+function withLink<T extends Step | undefined>(sys: System, link: string, call: () => T): T {
+  let next: T | undefined;
+  try {
+    return next = call();
+  } finally {
+    if (!next) discard(sys, link);
   }
 }
 
@@ -122,10 +158,6 @@ function release(sys: System, path: string, nonce: string): "released" | "lost" 
 function nonceAt(sys: System, file: string): string | undefined {
   const content = readContent(sys, file)?.content;
   return content?.kind === "record" ? content.holder.nonce : undefined;
-}
-
-function recordOf(sys: System, { mode, label }: Request, nonce: string): Uint8Array {
-  return encode({ ...sys.self(), mode, acquiredAt: new Date().toISOString(), nonce, label });
 }
 
 /** Makes `target` with a record of ours, complete or not at all, unless it exists. */

@@ -58,6 +58,7 @@ function assemble(runtime: Runtime): System {
     way,
     why,
     nonce,
+    wallClock: () => new Date().toISOString(),
     self: () => self ??= identify(runtime, calls, reader, pid),
     exists(other) {
       if (calls) return calls.exists(other);

@@ -116,4 +116,6 @@ export interface System extends Disk, Processes {
   readonly why: string;
   /** 32 hexadecimal digits, 128 random bits. */
   nonce(): string;
+  /** The wall clock, ISO 8601: for people, never for a decision. */
+  wallClock(): string;
 }

@@ -1,0 +1,63 @@
+/** The back ends to explore: the project's own, or with one deliberate fault. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { tryFlock } from "../../src/backend/flock.ts";
+import { advance } from "../../src/backend/pidfile.ts";
+import type { Backends } from "./explore.ts";
+
+/** The code that ships. */
+export const own: Backends = { tryFlock, advance };
+
+/** A file, what stands in it, and what is to stand there instead. */
+type Edit = readonly [file: "flock.ts" | "pidfile.ts", before: string, after: string];
+
+/** The protocol's faults, as edits of the code that ships. */
+export const MUTANTS: Record<string, Edit[]> = {
+  "unlink and recreate": [[
+    "pidfile.ts",
+    `root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce }`,
+    `root.owner.state === "dead" ? (discard(sys, pidPath(path)), { at: "A1" })`,
+  ]],
+  "no second read": [[
+    "pidfile.ts",
+    `found?.nonce === step.root.nonce ? { ...step, at: "A6" }`,
+    `true ? { ...step, at: "A6" }`,
+  ]],
+  "look before announce": [
+    [
+      "flock.ts",
+      `const announcement = mode`,
+      `const early = pidFileInTheWay(sys, path);\n    const announcement = mode`,
+    ],
+    ["flock.ts", `const refusal = pidFileInTheWay(sys, path); // 6`, `const refusal = early;`],
+  ],
+  "no look at P": [["pidfile.ts", `refusal = kernelHolder(sys, path);`, `refusal = undefined;`]],
+};
+
+/** Loads the back ends with these edits; all that they import stays the project's own. */
+export async function mutant(edits: readonly Edit[]): Promise<Backends> {
+  const source = new URL("../../src/", import.meta.url);
+  const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
+  try {
+    const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
+    for (const name of ["entry.ts", "flock.ts", "pidfile.ts"]) {
+      let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);
+      for (const [file, before, after] of edits) {
+        if (file !== name) continue;
+        const parts = text.split(before);
+        // An edit that no longer fits would leave a mutant that is none.
+        if (parts.length !== 2) {
+          throw new Error(`${name} has ${JSON.stringify(before)} ${parts.length - 1} times, not once`);
+        }
+        text = parts.join(after);
+      }
+      writeFileSync(join(copy, name), text);
+    }
+    const [{ tryFlock }, { advance }] = [await load("flock.ts"), await load("pidfile.ts")];
+    return { tryFlock, advance };
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}

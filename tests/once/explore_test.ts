@@ -1,0 +1,76 @@
+/**
+ * The protocol, checked exhaustively on the code that ships: every order of
+ * single file operations, and every point to die at.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { mutant, MUTANTS, own } from "../explore/backends.ts";
+import { explore, type Scenario } from "../explore/explore.ts";
+import { test } from "../harness.ts";
+
+const DEAD = (pid: number, nonce: string) =>
+  `${pid}\n${JSON.stringify({ holdfast: 1, pid, startTime: "1", host: "model", nonce: nonce.padStart(32, "0") })}\n`;
+
+/** What is explored with the project's own code: nothing may be found. */
+const SCENARIOS: Record<string, Scenario> = {
+  "three kernel back ends": { kinds: "FFF", attempts: 2, crashes: 2 },
+  "a PID file and two kernel back ends": { kinds: "PFF", attempts: 2, crashes: 2 },
+  "two PID files and a kernel back end": { kinds: "PPF", attempts: 2, crashes: 2 },
+  "three PID files": { kinds: "PPP", attempts: 2, crashes: 2 },
+  "three PID files without hard links": { kinds: "PPP", attempts: 1, crashes: 2, links: false },
+  "three PID files after a dead owner": {
+    kinds: "PPP",
+    attempts: 1,
+    crashes: 2,
+    files: { "/d/P.pid": DEAD(7779, "1") },
+  },
+  "a dead owner and a dead takeover": {
+    kinds: "PPP",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P.pid": DEAD(7779, "1"), [`/d/P.pid.${"1".padStart(32, "0")}`]: DEAD(7778, "2") },
+  },
+  "an old damaged PID file": { kinds: "PPP", attempts: 1, crashes: 1, files: { "/d/P.pid": { old: "4711\n{" } } },
+  "a dead kernel holder's record and a dead owner's PID file": {
+    kinds: "PFF",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P": DEAD(7778, "2"), "/d/P.pid": DEAD(7779, "1") },
+  },
+};
+
+for (const [name, scenario] of Object.entries(SCENARIOS)) {
+  test(`advance() and tryFlock() never make two holders, nor a lock that is lost for ever: ${name}`, () => {
+    const { states, fault } = explore(own, scenario);
+    console.log(`${name}: ${states} states (${scenario.kinds} x${scenario.attempts}, ${scenario.crashes} may die)`);
+    assertEquals(fault, undefined);
+    assert(states > 100, `only ${states} states: nothing was explored`);
+  }, { timeout: 600_000 });
+}
+
+/** The mutants, and where each goes wrong. */
+const FAULTS: [mutant: string, scenario: Scenario][] = [
+  ["unlink and recreate", { kinds: "PPP", attempts: 1, crashes: 1 }],
+  ["no second read", { kinds: "PPP", attempts: 2, crashes: 1 }],
+  ["look before announce", { kinds: "PF", attempts: 1, crashes: 0 }],
+  ["no look at P", { kinds: "PF", attempts: 1, crashes: 0 }],
+];
+
+for (const [name, scenario] of FAULTS) {
+  test(`explore() finds the fault in a mutant: ${name}`, async () => {
+    const { fault } = explore(await mutant(MUTANTS[name]), scenario);
+    assertEquals(fault?.what, "two holders");
+    console.log(`${name}: two holders after ${fault?.trace.length} steps`);
+  }, { timeout: 600_000 });
+}
+
+test("explore() finds a lock that nobody can ever take again", () => {
+  // A back end that refuses whenever P.pid exists, alive or dead: every marker file's fault.
+  const { fault } = explore({
+    ...own,
+    advance: (sys, request, step) =>
+      step.at === "A3"
+        ? own.advance(sys, request, { at: "A4 again", root: step.root, other: step.root })
+        : own.advance(sys, request, step),
+  }, { kinds: "PP", attempts: 1, crashes: 1 });
+  assertEquals(fault?.what, "a later P never gets it");
+});
