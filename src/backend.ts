@@ -54,6 +54,7 @@ export class Choice {
 
   /** One try. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
   attempt(request: Request): Attempt {
+    if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
     if (this.taken === undefined && this.#wish === "pidfile") this.#take("pidfile", 'the option backend: "pidfile"');
     if (this.taken === undefined && this.#sys.way === undefined) this.#noKernelLock(request, this.#sys.why);
     if (this.taken !== "pidfile") {

@@ -17,7 +17,7 @@ export interface LockErrorOptions extends ErrorOptions {
  * `cause`.
  */
 export class LockError extends Error {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockError";
   /** The errno's name, or this package's own code. */
   readonly code: string;
@@ -34,7 +34,7 @@ export class LockError extends Error {
 
 /** The lock is held by another. `code` is `"ELOCKED"`. */
 export class LockHeldError extends LockError {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockHeldError";
   /** Who holds it, where that is known. */
   readonly holder: LockHolder | undefined;
@@ -48,13 +48,13 @@ export class LockHeldError extends LockError {
 
 /** The lock was still held by another when the time was up. `code` is `"ETIMEDOUT"`. */
 export class LockTimeoutError extends LockHeldError {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockTimeoutError";
 }
 
 /** `release()` of a lock that this object does not hold. `code` is `"ENOTHELD"`. */
 export class LockNotHeldError extends LockError {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockNotHeldError";
 }
 
@@ -64,19 +64,19 @@ export class LockNotHeldError extends LockError {
  * `code` is `"ELOST"`.
  */
 export class LockLostError extends LockError {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockLostError";
 }
 
 /** The wait could never end: this thread itself holds the lock. `code` is `"EDEADLK"`. */
 export class LockDeadlockError extends LockError {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockDeadlockError";
 }
 
 /** This runtime or this file system has no such lock. `code` is `"ENOTSUP"`. */
 export class LockUnsupportedError extends LockError {
-  /** The class\'s name. */
+  /** The class's name. */
   override name = "LockUnsupportedError";
 }
 

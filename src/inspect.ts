@@ -13,7 +13,9 @@ export interface LockStatus {
   readonly path: string;
   /**
    * `"free"`; `"held"`; `"stale"`: free, and its last holder died without
-   * releasing it; `"unknown"`: it may be held, and this process cannot tell.
+   * releasing it; `"unknown"`: its owner may be alive, and this process cannot
+   * tell. Where `/proc/locks` cannot be read (Deno without `--allow-ffi`, not
+   * Linux), the state is judged by the record alone, and `reason` says so.
    */
   readonly state: "free" | "held" | "stale" | "unknown";
   /** What holds it, or held it last. */

@@ -2,7 +2,8 @@
 import { Choice, type Hold, type Refusal } from "./backend.ts";
 import { quote, systemFailure } from "./errors.ts";
 import { inspectPath, type LockStatus } from "./inspect.ts";
-import { deadlockError, lostError, notHeldError, staleLine, timeoutError } from "./messages.ts";
+import { HELD_HERE, Line, waitSync } from "./line.ts";
+import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
 import {
   type AcquireOptions,
   type LockBackend,
@@ -12,20 +13,12 @@ import {
   settlePath,
   settleTimeout,
 } from "./options.ts";
-import type { LockHolder } from "./record.ts";
-import { forget, holdsHere, remember } from "./registry.ts";
+import { forget, remember } from "./registry.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 import { SystemError } from "./sys/sys.ts";
-import { block, pause, Wait } from "./wait.ts";
+import { Wait } from "./wait.ts";
 
 const now = () => performance.now();
-
-/** Refused by this object itself, or by the order of its waiters: no disk was asked. */
-const HELD_HERE: Refusal = {
-  token: undefined,
-  reason: "this very Lock object holds it, or serves an earlier acquire() first",
-  holder: () => undefined,
-};
 
 /**
  * A lock at a path: one holder at a time on this machine, in whatever process,
@@ -39,22 +32,10 @@ const HELD_HERE: Refusal = {
  * advisory, flock(2)); anything across hosts beyond what their shared file
  * system's flock(2) does.
  *
- * The trap: the lock file stays when the lock is free. Do not delete it; a
- * deleted lock file is two locks. A `Lock` that is garbage collected while held
- * stays held until its process ends.
+ * The trap: the lock file stays when the lock is free, and must; a deleted one
+ * is two locks. A held `Lock` that is garbage collected stays held.
  *
- * @example The single instance, at the top of a script
- * ```ts no-eval
- * import { Lock } from "@holdfast/lock";
- *
- * using lock = new Lock("/var/lib/app/nightly.lock");
- * if (!lock.tryAcquire()) {
- *   console.error(`already running: ${lock.inspect().holder}`);
- *   Deno.exit(0);
- * }
- * ```
- *
- * @example Around a function
+ * @example
  * ```ts
  * import { Lock } from "@holdfast/lock";
  *
@@ -70,8 +51,7 @@ export class Lock implements Disposable, AsyncDisposable {
   readonly #settings: Settings;
   #choice: Choice | undefined;
   #hold: Hold | undefined;
-  /** Wakes the waiters of this object, the first in line first. */
-  readonly #line: { wake: () => void }[] = [];
+  readonly #line = new Line();
 
   /**
    * Names a lock. Touches nothing on disk.
@@ -128,24 +108,9 @@ export class Lock implements Disposable, AsyncDisposable {
     const { signal } = options;
     const timeout = settleTimeout(options.timeout);
     signal?.throwIfAborted(); // before the disk is touched
-    const wait = new Wait(timeout, now);
-    const place = { wake: () => {} };
-    this.#line.push(place);
-    try {
-      for (;;) {
-        const refusal = this.#line[0] === place ? this.#try() : HELD_HERE;
-        if (!refusal) return this;
-        if (wait.over) throw timeoutError(this.path, timeout, refusal);
-        // Behind another waiter, or behind this object's own hold, only a wake-up helps.
-        const { done, wake } = pause(refusal === HELD_HERE ? wait.left : wait.next(), signal);
-        place.wake = wake;
-        await done;
-        signal?.throwIfAborted();
-      }
-    } finally {
-      this.#line.splice(this.#line.indexOf(place), 1);
-      this.#line[0]?.wake();
-    }
+    const late = (refusal: Refusal) => timeoutError(this.path, timeout, refusal);
+    await this.#line.wait(new Wait(timeout, now), signal, () => this.#try(), late);
+    return this;
   }
 
   /**
@@ -162,16 +127,10 @@ export class Lock implements Disposable, AsyncDisposable {
    */
   acquireSync(options: Pick<AcquireOptions, "timeout"> = {}): this {
     const timeout = settleTimeout(options.timeout);
-    const wait = new Wait(timeout, now);
-    for (;;) {
-      const refusal = this.#try();
-      if (!refusal) return this;
-      if (refusal === HELD_HERE || (refusal.token !== undefined && holdsHere(refusal.token))) {
-        throw deadlockError(this.path);
-      }
-      if (wait.over) throw timeoutError(this.path, timeout, refusal);
-      block(wait.next());
-    }
+    waitSync(new Wait(timeout, now), () => this.#try(), (refusal, deadlock) => {
+      return deadlock ? deadlockError(this.path) : timeoutError(this.path, timeout, refusal);
+    });
+    return this;
   }
 
   /**
@@ -190,13 +149,12 @@ export class Lock implements Disposable, AsyncDisposable {
     } catch (error) {
       throw error instanceof SystemError ? systemFailure("release", this.path, error) : error;
     } finally {
-      this.#line[0]?.wake();
+      this.#line.wake();
     }
   }
 
   /**
-   * Acquires, calls, and releases when the function has returned, thrown, or its
-   * promise has settled.
+   * Acquires, calls, and releases when the function has returned or thrown, or its promise has settled.
    *
    * @param fn What to do while the lock is held.
    * @param options How long to wait, and what ends the wait.
@@ -227,6 +185,7 @@ export class Lock implements Disposable, AsyncDisposable {
     const hold = this.#hold;
     try {
       const result = fn();
+      // The cast: it may be anything, and is only asked for a property.
       if (typeof (result as { then?: unknown } | undefined)?.then === "function") {
         throw new TypeError(`Cannot run an asynchronous function under ${quote(this.path)} with runSync(): use run()`);
       }
@@ -258,12 +217,12 @@ export class Lock implements Disposable, AsyncDisposable {
     return inspectPath(system(), settlePath(path, mayAskDirectory));
   }
 
-  /** Releases if held; does not throw if not. */
+  /** Releases if held; never throws because it is not. */
   [Symbol.dispose](): void {
     if (this.#hold) this.release();
   }
 
-  /** Releases if held; does not reject if not. */
+  /** Releases if held; never rejects because it is not. */
   [Symbol.asyncDispose](): Promise<void> {
     return new Promise((resolve) => {
       this[Symbol.dispose](); // now; what it throws rejects
@@ -280,18 +239,12 @@ export class Lock implements Disposable, AsyncDisposable {
     const { hold } = attempt;
     this.#hold = hold;
     remember(hold);
-    if (hold.stale) this.#reportStale(hold.stale);
-    return undefined;
-  }
-
-  #reportStale(holder: LockHolder): void {
-    const { onStale } = this.#settings;
-    if (!onStale) return console.error(staleLine(this.path, holder));
     try {
-      onStale(holder);
+      if (hold.stale) reportStale(this.path, hold.stale, this.#settings.onStale);
     } catch (error) {
       this[Symbol.dispose](); // the caller gets an error, so it must not get the lock
       throw error;
     }
+    return undefined;
   }
 }

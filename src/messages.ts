@@ -1,6 +1,7 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
 import type { Refusal } from "./backend.ts";
 import { LockDeadlockError, LockLostError, LockNotHeldError, LockTimeoutError, quote } from "./errors.ts";
+import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
@@ -42,7 +43,8 @@ export function lostError(path: string, cause?: unknown): LockLostError {
   return new LockLostError(message, { code: "ELOST", path, cause });
 }
 
-/** The last holder died. */
-export function staleLine(path: string, holder: LockHolder): string {
-  return `holdfast: the last holder of ${quote(path)} died without releasing it: ${holder}`;
+/** The last holder died: told to the user's function or, without one, on standard error. Never silent. */
+export function reportStale(path: string, holder: LockHolder, onStale: LockOptions["onStale"]): void {
+  if (onStale) onStale(holder);
+  else console.error(`holdfast: the last holder of ${quote(path)} died without releasing it: ${holder}`);
 }

@@ -16,6 +16,9 @@ export interface ProcessState {
 
 const verdict = (state: ProcessState["state"], reason: string): ProcessState => ({ state, reason });
 
+/** For the person who has to settle what cannot be settled from here. */
+const howToTell = (pid: number) => `"ps -o pid,lstart,args -p ${pid}" shows whether it lives`;
+
 const differ = (a: string | undefined, b: string | undefined) => a !== undefined && b !== undefined && a !== b;
 
 /** Judges the owner that a record names. */
@@ -28,16 +31,10 @@ export function judge(owner: HolderFields, processes: Processes): ProcessState {
   }
   // 2. A PID means nothing on another host or in another namespace (gbrain#2840).
   if (differ(host, self.host)) {
-    return verdict(
-      "unknown",
-      `it runs on another host: there, "ps -o pid,lstart,args -p ${pid}" shows whether it lives`,
-    );
+    return verdict("unknown", `it runs on another host; there, ${howToTell(pid)}`);
   }
   if (differ(owner.pidNamespace, self.pidNamespace)) {
-    return verdict(
-      "unknown",
-      `it runs in another PID namespace (a container?): there, "ps -o pid,lstart,args -p ${pid}" shows whether it lives`,
-    );
+    return verdict("unknown", `it runs in another PID namespace (a container?); there, ${howToTell(pid)}`);
   }
   return judgeHere(pid, owner.startTime, processes);
 }
@@ -46,7 +43,9 @@ export function judge(owner: HolderFields, processes: Processes): ProcessState {
 function judgeHere(pid: number, startTime: string | undefined, processes: Processes): ProcessState {
   // 3.
   const exists = pid === processes.self().pid ? "exists" : processes.exists(pid);
-  if (exists instanceof SystemError) return verdict("unknown", `pid ${pid} cannot be asked for: ${exists.message}`);
+  if (exists instanceof SystemError) {
+    return verdict("unknown", `${exists.message}; ${howToTell(pid)}`);
+  }
   if (exists === "gone") return verdict("dead", `there is no process ${pid}`);
   const found = processes.look(pid);
   if (!found) {

@@ -49,9 +49,9 @@ const TEXT_FIELDS = [
   "label",
 ] as const;
 
-/** Text that a terminal can be trusted with: a command line may hold escape sequences. */
+/** Text that a terminal can be trusted with: a command line may hold escape sequences, or turn the line around. */
 // deno-lint-ignore no-control-regex -- they are what it is about
-const printable = (text: string) => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "\u00b7");
+const printable = (text: string) => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, "\u00b7");
 
 /** Who holds a lock, or held it. `String(holder)` is a phrase for people. */
 export class LockHolder implements HolderFields {
@@ -135,12 +135,7 @@ export function encode(fields: HolderFields): Uint8Array {
 /** What these bytes are; give it one byte more than the limit, so that a longer file shows. */
 export function parse(bytes: Uint8Array): Content {
   if (bytes.length <= RECORD_LIMIT && bytes.every((byte) => byte === 0)) return { kind: "empty" };
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return { kind: "foreign" }; // not UTF-8, so nothing of ours
-  }
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   const [first, second, ...rest] = text.split("\n");
   const pid = parsePid(first);
   if (pid === undefined || bytes.length > RECORD_LIMIT) return { kind: "foreign" };
@@ -153,7 +148,11 @@ export function parse(bytes: Uint8Array): Content {
       ? { kind: "damaged", holder: new LockHolder({ pid }) }
       : { kind: "foreign" };
   }
-  const fields = rest.length === 1 && rest[0] === "" ? parseFields(second, pid) : undefined;
+  // Lines that a user appended while it was locked are theirs, whatever stands before them.
+  if (!/^\0*$/.test(rest.join("\n"))) return { kind: "foreign" };
+  // Cut in the middle of a character, it does not come out as it went in.
+  const whole = rest.length === 1 && rest[0] === "" && sameBytes(new TextEncoder().encode(text), bytes);
+  const fields = whole ? parseFields(second, pid) : undefined;
   return fields
     ? { kind: "record", holder: new LockHolder(fields) }
     : { kind: "damaged", holder: new LockHolder({ pid }) };

@@ -80,6 +80,7 @@ export class Child {
   readonly #lines: string[] = [];
   #arrived = () => {};
   #over = false;
+  #ended = false;
 
   constructor(command: string, args: readonly string[], options: SpawnOptions = {}) {
     this.process = spawn(command, args, { ...options, stdio: ["pipe", "pipe", "pipe"] });
@@ -95,6 +96,7 @@ export class Child {
       );
       this.process.on("exit", (code, signal) => resolve({ code, signal }));
     });
+    this.ended.then(() => this.#ended = true);
   }
 
   get pid(): number {
@@ -119,9 +121,15 @@ export class Child {
     this.process.stdin!.end();
   }
 
-  /** Sends a signal and, if it is one that kills, waits for the end. */
+  /** Sends a signal to this very process and, if it is one that kills, waits for the end. */
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
-    if (this.process.exitCode === null && this.process.signalCode === null && this.pid > 0) this.process.kill(signal);
+    // Not ChildProcess.kill(): after it Deno takes the child for dead, and never kills a stopped one.
+    try {
+      if (!this.#ended && this.pid > 0) process.kill(this.pid, signal);
+    } catch (error) {
+      // The cast: process.kill throws errors with a code. It ended a moment ago.
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
     if (signal === "SIGKILL") await this.ended;
   }
 }

@@ -13,6 +13,7 @@ import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
 type DenoNamespace = typeof globalThis.Deno;
+// The cast: the other runtimes have no such global, and its types say that it is always there.
 const deno: DenoNamespace | undefined = (globalThis as { Deno?: DenoNamespace }).Deno;
 
 const atLeast = (version: string, [major, minor, patch]: number[]): boolean => {
@@ -86,6 +87,9 @@ function describe(info: Deno.FileInfo): FileStat {
   };
 }
 
+/** What open(2) answers for them elsewhere. */
+const REFUSED: Record<string, string> = { symlink: "ELOOP", directory: "EISDIR", socket: "ENXIO" };
+
 /**
  * `Deno.openSync` knows neither O_NOFOLLOW nor O_NONBLOCK. So: what stands there
  * is looked at first, a missing file is made with O_EXCL (which follows no
@@ -102,6 +106,7 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
     try {
       return describe(lstatSync(path));
     } catch (error) {
+      // The cast: Deno throws Errors, those of the system with a code.
       if ((error as { code?: string }).code === "ENOENT") return undefined;
       throw error;
     }

@@ -69,7 +69,8 @@ const MESSAGES: Record<string, string> = {
 
 /** The name behind a message that ends in `: strerror text`, if it is known. */
 export function messageErrno(text: string): string | undefined {
-  return MESSAGES[text.trim().split("\n")[0].split(": ").pop() ?? ""];
+  const words = text.trim().split("\n")[0].split(": ").pop() ?? "";
+  return Object.hasOwn(MESSAGES, words) ? MESSAGES[words] : undefined;
 }
 
 /** The number in a message like Deno's `No locks available (os error 37)`, named. */

@@ -25,15 +25,18 @@ function device(dev: bigint): { major: bigint; minor: bigint } {
 export function flocksOn(kernelLocks: string, stat: FileStat): KernelLock[] {
   const [dev, inode] = stat.identity.split(":");
   const { major, minor } = device(BigInt(dev));
-  const found: KernelLock[] = [];
+  const found = new Map<string, KernelLock>(); // one line a lock, however often it was read
   for (const line of kernelLocks.split("\n")) {
     // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF
     const match = /^\d+: FLOCK +\S+ +(READ|WRITE) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /.exec(line);
     if (!match || match[5] !== inode) continue;
     const [theirMajor, theirMinor] = [BigInt(`0x${match[3]}`), BigInt(`0x${match[4]}`)];
     if (theirMajor === major && (theirMinor === minor || major === 0n)) {
-      found.push({ pid: Number(match[2]), mode: match[1] === "WRITE" ? "exclusive" : "shared" });
+      found.set(`${match[1]} ${match[2]}`, {
+        pid: Number(match[2]),
+        mode: match[1] === "WRITE" ? "exclusive" : "shared",
+      });
     }
   }
-  return found;
+  return [...found.values()];
 }

@@ -8,6 +8,7 @@ import { bindCalls, type Calls, existence } from "./calls.ts";
 import { denoRuntime } from "./deno.ts";
 import { type Flock, nodeFiles } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
+import { PLATFORMS } from "./libc.ts";
 import { look, type Reader, surroundings } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
@@ -55,6 +56,8 @@ function assemble(runtime: Runtime): System {
   let self: Identity | undefined;
   return {
     ...disk,
+    // On an unknown system O_NOFOLLOW may be missing and a PID may mean something else: no lock that is not one.
+    unsupported: process.platform in PLATFORMS ? undefined : `holdfast does not support ${process.platform} yet`,
     way,
     why,
     nonce,
@@ -62,7 +65,9 @@ function assemble(runtime: Runtime): System {
     self: () => self ??= identify(runtime, calls, reader, pid),
     exists(other) {
       if (calls) return calls.exists(other);
-      if (!runtime.may.kill) return new SystemError("EACCES", "this process may not ask for other processes");
+      if (!runtime.may.kill) {
+        return new SystemError("EACCES", "this process may not ask whether another one lives (it takes --allow-ffi)");
+      }
       try {
         process.kill(other, 0);
         return "exists";
@@ -71,7 +76,11 @@ function assemble(runtime: Runtime): System {
       }
     },
     look: (other) => look(process.platform, other, reader),
-    kernelLocks: () => reader.text("/proc/locks"),
+    kernelLocks() {
+      const text = reader.text("/proc/locks");
+      // Beyond a page it is no snapshot, and a line can be missed while others go: two readings miss less.
+      return text === undefined || text.length < 4096 ? text : text + (reader.text("/proc/locks") ?? "");
+    },
   };
 }
 

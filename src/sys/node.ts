@@ -64,6 +64,7 @@ function flockBy(command: string): Flock {
       env: { LC_ALL: "C" },
       encoding: "utf8",
     });
+    // The cast: what spawnSync cannot start it says with a code.
     if (error) throw new SystemError((error as NodeJS.ErrnoException).code ?? "EIO", `${command}: ${error.message}`);
     if (status === 1 && stderr === "") return "held";
     if (status !== 0) {

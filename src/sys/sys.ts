@@ -110,6 +110,8 @@ export type KernelLockWay = "ffi" | "FsFile" | "flock(1)";
 
 /** All of it. */
 export interface System extends Disk, Processes {
+  /** Why there can be no lock of any kind here: an operating system that we do not know yet. */
+  readonly unsupported?: string;
   /** Which way the kernel lock is had; undefined where there is none. */
   readonly way: KernelLockWay | undefined;
   /** Why that way and no better one, in words. */

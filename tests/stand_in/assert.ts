@@ -9,7 +9,8 @@ export function assert(value: unknown, message?: string): asserts value {
 }
 
 export function assertEquals<T>(actual: T, expected: T, message?: string): void {
-  nodeAssert.deepEqual(actual, expected, message);
+  if (message === undefined) nodeAssert.deepEqual(actual, expected);
+  else nodeAssert.deepEqual(actual, expected, message);
 }
 
 export function assertStringIncludes(actual: string, expected: string, message?: string): void {

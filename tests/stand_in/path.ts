@@ -1,3 +1,3 @@
 /** The names of `@std/path` that the tests use, on `node:path` and `node:url`. */
-export { dirname, join } from "node:path";
+export { basename, dirname, join, relative } from "node:path";
 export { fileURLToPath as fromFileUrl, pathToFileURL as toFileUrl } from "node:url";

@@ -1,0 +1,115 @@
+/** The house rules that a machine can check, read off the source; and that nothing happens at import. */
+import { assert, assertEquals } from "@std/assert";
+import { readdirSync, readFileSync } from "node:fs";
+import process from "node:process";
+import { fromFileUrl } from "@std/path";
+import { ownKind, test, within } from "./harness.ts";
+
+const here = (file: string) => fromFileUrl(new URL(file, import.meta.url));
+
+/** Every source file, by its path from the top. */
+const SOURCES: ReadonlyMap<string, string> = new Map(
+  ["mod.ts", ...readdirSync(here("../src"), { recursive: true, encoding: "utf8" }).map((name) => `src/${name}`)]
+    .filter((name) => name.endsWith(".ts")).sort()
+    .map((name) => [name, readFileSync(here(`../${name}`), "utf8")]),
+);
+
+const TOKENS = /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|\/\/.*|\/\*[\s\S]*?\*\//g;
+const isComment = (token: string) => token.startsWith("//") || token.startsWith("/*");
+const blank = (token: string) => token.replace(/[^\n]/g, " ");
+
+/** The source with blanks for comments: lines and columns stay. */
+const withoutComments = (text: string) => text.replace(TOKENS, (token) => isComment(token) ? blank(token) : token);
+
+/** The source with blanks for comments, text, and the statements that rename what they import. */
+const bare = (text: string) =>
+  withoutComments(text)
+    .replace(/^(?:import|export) [^;]*? from "[^"]*";/gm, blank)
+    .replace(TOKENS, (token) => isComment(token) ? token : blank(token));
+
+/** Numbers of the lines where a pattern is found. */
+function linesWith(text: string, pattern: RegExp): number[] {
+  return text.split("\n").flatMap((line, i) => pattern.test(line) ? [i] : []);
+}
+
+/** Whether there is a comment on one of these lines. */
+function commented(text: string, from: number, to: number): boolean {
+  const [raw, code] = [text, withoutComments(text)].map((each) => each.split("\n").slice(Math.max(from, 0), to + 1));
+  return raw.some((line, i) => line !== code[i]);
+}
+
+/** The files of which a finder finds something, with what it found. */
+function findings(find: (text: string, name: string) => string[]): string[] {
+  return [...SOURCES].flatMap(([name, text]) => find(text, name).map((what) => `${name}${what}`));
+}
+
+test("src/ is found, so that what is said of each of its files is said of something", () => {
+  for (const name of ["src/lock.ts", "src/backend/flock.ts", "src/sys/deno.ts"]) assert(SOURCES.has(name), name);
+  assert(SOURCES.size > 15);
+});
+
+test("src/ has no file of more than 250 lines", () => {
+  const lines = (text: string) => text.split("\n").length - 1;
+  assertEquals(findings((text) => lines(text) > 250 ? [`: ${lines(text)} lines`] : []), []);
+});
+
+test("src/ names each runtime in one file only", () => {
+  const users = (pattern: RegExp) => findings((text) => pattern.test(withoutComments(text)) ? [""] : []);
+  assertEquals(users(/\bDeno\b/), ["src/sys/deno.ts"]);
+  assertEquals(users(/\bBun\b|\bbun:/), ["src/sys/bun.ts"]);
+  assertEquals(users(/\bnode:ffi\b/), ["src/sys/node.ts"]);
+});
+
+test("src/ imports nothing but its own files, by their full names, and what all three runtimes have", () => {
+  const foreign = (text: string) =>
+    [...withoutComments(text).matchAll(/\b(?:from|import) ?\(?"([^"]+)"/g)].map(([, name]) => name)
+      .filter((name) => !/^\.{1,2}\/[\w./]+\.ts$/.test(name) && !/^node:(?!ffi$|test$)/.test(name));
+  assertEquals(findings((text) => foreign(text).map((name) => ` imports ${name}`)), []);
+});
+
+test("src/ has a comment at every assertion: as, and the exclamation mark", () => {
+  // The three lines before count, because the formatter may have moved the comment there.
+  const found = findings((text) =>
+    [/\bas\s+(?!const\b)\S/, /[\w)\]]!(?!=)/].flatMap((pattern) => linesWith(bare(text), pattern))
+      .filter((line) => !commented(text, line - 3, line)).map((line) => `:${line + 1}`)
+  );
+  assertEquals(found, []);
+});
+
+test("src/ has a comment at every error that it ignores", () => {
+  const found = findings((text) =>
+    linesWith(bare(text), /\bcatch \{|\.catch\(\(\)/)
+      .filter((line) => !commented(text, line - 1, line + 2)).map((line) => `:${line + 1}`)
+  );
+  assertEquals(found, []);
+});
+
+test("src/ does not use the keyword using, which Node 20 cannot parse", () => {
+  const found = findings((text) => linesWith(bare(text), /\busing\s+\w+\s*=/).map((line) => `:${line + 1}`));
+  assertEquals(found, []);
+});
+
+test("src/ asks no wall clock but for the time that a record shows to people, and no file for its mtime", () => {
+  const clocks = /\bDate\b|\bmtime|\bwallClock\b/;
+  const allowed =
+    /\bacquiredAt: (?:sys\.wallClock\(\)|new Date\(\)\.toISOString\(\))|^ *wallClock(?:\(\): string;|: \(\) => )/;
+  const found = findings((text) =>
+    linesWith(bare(text), clocks).map((line) => text.split("\n")[line]).filter((line) => !allowed.test(line))
+  );
+  assertEquals(found, []);
+});
+
+test("mod.ts has no code, only exports by name", () => {
+  const code = withoutComments(SOURCES.get("mod.ts") ?? "no mod.ts");
+  assertEquals(code.replace(/^export (?:type )?\{[^{}*]+\} from "\.\/src\/[\w/]+\.ts";$/gm, "").trim(), "");
+});
+
+test("import does nothing: no handler, no timer, no dlopen, and the process ends by itself", async ({ child, path }) => {
+  const flags = ownKind === "deno" ? ["run", "-A", "--quiet"] : [];
+  const module = new URL("../mod.ts", import.meta.url).href;
+  const importer = child(process.execPath, [...flags, here("fixtures/import.mjs"), module, path()]);
+  const { afterwards, ...rest } = JSON.parse(await within(20_000, importer.line()));
+  assertEquals(rest, { duringImport: [], listeners: [], added: [], constructed: 0 });
+  assertEquals(afterwards, true, "not even acquireSync() was seen doing anything");
+  assertEquals(await within(20_000, importer.ended), { code: 0, signal: null });
+});

@@ -1,0 +1,128 @@
+/**
+ * A lock in this process or in an agent, asked the same way; and what a file
+ * looks like from outside.
+ */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import process from "node:process";
+import { assertRejects } from "@std/assert";
+import { Lock, type LockOptions } from "../mod.ts";
+import type { Agent, AgentOptions, Place } from "./harness.ts";
+
+/** A lock, wherever it is. What `Lock` throws is what the promise rejects with, or its AgentError. */
+export interface Locker {
+  readonly pid: number;
+  tryAcquire(): Promise<boolean>;
+  acquire(): Promise<unknown>;
+  release(): Promise<void>;
+  /** How many of so many tries were granted. */
+  tries(times: number): Promise<number>;
+}
+
+/** One who makes locks. */
+export interface Party {
+  readonly kind: string;
+  lockAt(path: string, options?: LockOptions): Promise<Locker>;
+}
+
+const promised = <T>(call: () => T) => new Promise<T>((resolve) => resolve(call()));
+
+/** This process. */
+export const here: Party = {
+  kind: "this process",
+  lockAt: (path, options) =>
+    promised(() => {
+      const lock = new Lock(path, { onStale: () => {}, ...options });
+      return {
+        pid: process.pid,
+        tryAcquire: () => promised(() => lock.tryAcquire()),
+        acquire: () => lock.acquire(),
+        release: () => promised(() => lock.release()),
+        tries: (times) =>
+          promised(() => {
+            let granted = 0;
+            for (let i = 0; i < times; i++) granted += Number(lock.tryAcquire());
+            return granted;
+          }),
+      };
+    }),
+};
+
+let names = 0;
+
+/** An agent. */
+export function partyOf(agent: Agent): Party {
+  return {
+    kind: agent.kind,
+    async lockAt(path, options) {
+      const name = `lock ${names++}`;
+      await agent.lock(path, options, name);
+      return {
+        pid: agent.pid,
+        tryAcquire: () => agent.tryAcquire(name),
+        acquire: () => agent.call("acquire", { name }),
+        release: () => agent.release(name),
+        tries: (times) => agent.call("tries", { name, times }),
+      };
+    },
+  };
+}
+
+/** Where FFI is missing files are opened by other code: `Deno.FsFile`, and descriptors for flock(1). */
+export const WITHOUT_FFI = ["deno-no-ffi", "node20"] as const;
+
+/** This process, and an agent for each way without FFI. */
+export async function parties({ agent }: Pick<Place, "agent">, options?: AgentOptions): Promise<Party[]> {
+  const agents = await Promise.all(WITHOUT_FFI.map((kind) => agent(kind, options)));
+  return [here, ...agents.map(partyOf)];
+}
+
+/** What a promise is rejected with: a LockError of ours, or what an agent tells of its own. */
+export async function failure(promise: Promise<unknown>): Promise<Error & { code?: string; path?: string }> {
+  return await assertRejects(() => promise, Error);
+}
+
+/** A file from outside; times to the nanosecond. */
+export interface Snapshot {
+  readonly mode: string;
+  readonly size: string;
+  readonly inode: string;
+  readonly accessed: string;
+  readonly modified: string;
+  readonly changed: string;
+}
+
+/** What `stat(1)` says of a file, because not every runtime's own has nanoseconds. */
+export function snapshot(path: string): Snapshot {
+  const text = execFileSync("stat", ["-c", "%a|%s|%i|%x|%y|%z", path], { encoding: "utf8" });
+  const [mode, size, inode, accessed, modified, changed] = text.trim().split("|");
+  return { mode, size, inode, accessed, modified, changed };
+}
+
+/** Who the kernel says holds a flock on the file that stands at a path. */
+export function kernelHolders(path: string): number[] {
+  const { ino } = statSync(path);
+  const pids = new Set<number>();
+  // Longer than a page it is no snapshot: a line can be doubled or missing when other locks come and go.
+  for (let i = 0; i < 3; i++) {
+    for (const line of readFileSync("/proc/locks", "utf8").split("\n")) {
+      const match = /^\d+: FLOCK +ADVISORY +(?:READ|WRITE) +(\d+) [0-9a-f:]+:(\d+) /.exec(line);
+      if (match?.[2] === String(ino)) pids.add(Number(match[1]));
+    }
+  }
+  return [...pids];
+}
+
+/** What a process has open. */
+export const openDescriptors = (pid: number): string[] =>
+  readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/${pid}/fd/${fd}`)];
+    } catch {
+      return []; // closed since: the one that the folder was read by
+    }
+  });
+
+/** How much of it lies in a folder. */
+export const openIn = (dir: string, pid: number): number =>
+  openDescriptors(pid).filter((target) => target.startsWith(dir)).length;

@@ -1,0 +1,159 @@
+/**
+ * What flock(2) can answer, made to answer it: strace injects the errno, and
+ * its log shows that it did. In Node 20 flock(1) makes the call for us.
+ */
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { Lock } from "../../mod.ts";
+import { type Agent, AgentError, type Kind, KINDS, type Place, test, within } from "../harness.ts";
+
+/** Lets an agent work under injected faults; returns what each flock(2) of its answered, in order. */
+async function injected(
+  { agent, path }: Place,
+  kind: Kind,
+  fault: string,
+  use: (agent: Agent) => Promise<void>,
+): Promise<string[]> {
+  const log = path(`${fault.replaceAll(/\W/g, "-")}.strace`);
+  const inject = ["-e", "trace=flock", "-e", `inject=flock:error=${fault}`];
+  const user = await agent(kind, { by: ["strace", "-f", "--seccomp-bpf", "-qq", "-o", log, ...inject] });
+  try {
+    await use(user);
+  } finally {
+    // Not killed: that would end strace and leave its agent.
+    user.close();
+    await within(10_000, user.ended);
+  }
+  const answers = readFileSync(log, "utf8").matchAll(/flock\(.*\) += (?:(0)|-1 (\w+) \(.*?\)( \(INJECTED\))?)$/gm);
+  return [...answers].map(([, granted, code, made]) => granted ?? code + (made ? " injected" : ""));
+}
+
+/** How an errno reads in a reason: its name, or in Deno without FFI and flock(1) the C library's words. */
+const WORDS = {
+  EIO: /\bEIO\b|Input\/output error/,
+  EBADF: /\bEBADF\b|Bad file descriptor/,
+  ENOLCK: /\bENOLCK\b|No locks available/,
+  EOPNOTSUPP: /\bEOPNOTSUPP\b|Operation not supported/,
+  ENOSYS: /\bENOSYS\b|Function not implemented/,
+};
+
+/** A call that must fail, and how. */
+async function failure(call: Promise<unknown>): Promise<AgentError> {
+  return await assertRejects(() => within(20_000, call), AgentError);
+}
+
+for (const kind of KINDS) {
+  test(`acquire() in ${kind} outlasts 1,000 times EINTR`, async (place) => {
+    const path = place.path();
+    const answers = await injected(place, kind, "EINTR:when=1..1000", async (agent) => {
+      await agent.lock(path, { backend: "flock" });
+      assertEquals(await agent.call("acquire", { name: "lock", options: { timeout: 60_000 } }), true);
+      const stranger = new Lock(path);
+      assertEquals(stranger.tryAcquire(), false);
+      await agent.release();
+      assertEquals(stranger.tryAcquire(), true);
+      stranger.release();
+    });
+    assertEquals(answers, [...Array(1000).fill("EINTR injected"), "0"]);
+  });
+
+  test(`acquire() in ${kind} keeps its deadline through 1,000 times EINTR`, async (place) => {
+    const holder = new Lock(place.path()).acquireSync();
+    const answers = await injected(place, kind, "EINTR:when=1..1000", async (agent) => {
+      await agent.lock(place.path(), { backend: "flock" });
+      const begin = performance.now();
+      const error = await failure(agent.call("acquire", { name: "lock", options: { timeout: 300 } }));
+      assertEquals([error.name, error.code], ["LockTimeoutError", "ETIMEDOUT"]);
+      assert(performance.now() - begin >= 300, "given up too early");
+      holder.release();
+      assertEquals(await agent.tryAcquire(), true);
+    });
+    // Not exactly: in Node 20 each try is a process, and strace counts in each.
+    assert(answers.filter((answer) => answer === "EINTR injected").length >= 1000);
+    for (const answer of answers) assertMatch(answer, /^(EINTR injected|EAGAIN|0)$/);
+    assertEquals(answers.at(-1), "0");
+  });
+
+  for (const code of ["EIO", "EBADF"] as const) {
+    // strace counts in each process by itself, and each try is another flock(1): see the test below.
+    if (kind !== "node20") {
+      test(`tryAcquire() in ${kind} is true at the second try after one ${code}`, async (place) => {
+        const answers = await injected(place, kind, `${code}:when=1`, async (agent) => {
+          await agent.lock(place.path(), { backend: "flock" });
+          assertEquals(await agent.tryAcquire(), true);
+          assertEquals(new Lock(place.path()).tryAcquire(), false);
+        });
+        assertEquals(answers, [`${code} injected`, "0"]);
+      });
+    }
+
+    test(`tryAcquire() in ${kind} throws LockError with code ${code} where that stays`, async (place) => {
+      const answers = await injected(place, kind, code, async (agent) => {
+        for (const backend of ["flock", "auto"]) {
+          await agent.lock(place.path(), { backend }, backend);
+          const error = await failure(agent.tryAcquire(backend));
+          assertEquals([error.name, error.code, error.path], ["LockError", code, place.path()]);
+          assertMatch(error.message, WORDS[code]);
+          assertEquals(await agent.call("held", { name: backend }), false);
+        }
+      });
+      assertEquals(answers, Array(4).fill(`${code} injected`));
+      assert(!existsSync(place.path("a.lock.pid")), "a failure of the disk is no reason for a PID file");
+    });
+  }
+
+  for (const code of ["ENOLCK", "EOPNOTSUPP", "ENOSYS"] as const) {
+    test(`tryAcquire() in ${kind} after ${code} throws LockUnsupportedError with backend "flock", and takes the PID file with "auto"`, async (place) => {
+      const path = place.path();
+      const answers = await injected(place, kind, code, async (agent) => {
+        await agent.lock(path, { backend: "flock" }, "flock");
+        const error = await failure(agent.tryAcquire("flock"));
+        assertEquals([error.name, error.code, error.path], ["LockUnsupportedError", "ENOTSUP", path]);
+        assertMatch(error.message, WORDS[code]);
+
+        await agent.lock(path);
+        assertEquals(await agent.tryAcquire(), true);
+        const { backend, reason } = await agent.call("backend", { name: "lock" });
+        assertEquals(backend, "pidfile");
+        assertMatch(reason, WORDS[code]);
+        assert(existsSync(`${path}.pid`));
+
+        const stranger = new Lock(path, { backend: "flock" });
+        assertEquals(stranger.tryAcquire(), false);
+        await agent.release();
+        assert(!existsSync(`${path}.pid`));
+        assertEquals(stranger.tryAcquire(), true);
+        stranger.release();
+      });
+      assertEquals(answers, Array(2).fill(`${code} injected`));
+    });
+  }
+
+  test(`tryAcquire() in ${kind} is false after EACCES, as SMB mounts say "held"`, async (place) => {
+    const answers = await injected(place, kind, "EACCES", async (agent) => {
+      await agent.lock(place.path());
+      assertEquals(await agent.tryAcquire(), false);
+      assertEquals((await agent.call("backend", { name: "lock" })).backend, "flock");
+    });
+    assertEquals(answers, ["EACCES injected"]);
+  });
+}
+
+for (const [code, words] of [["EIO", "Input/output error"], ["EBADF", "Bad file descriptor"]]) {
+  test(`tryAcquire() in node20 is true at the second try after one ${code} of flock(1)`, async ({ agent, dir, path }) => {
+    // In flock(1)'s place: it fails once as that does, and is that from then on.
+    const command = path("flock");
+    const script = `#!/bin/sh
+if mkdir ${dir}/failed 2>/dev/null; then echo "flock: 3: ${words}" >&2; exit 65; fi
+exec /usr/bin/flock "$@"
+`;
+    writeFileSync(command, script);
+    chmodSync(command, 0o755);
+    const user = await agent("node20", { env: { PATH: `${dir}:${process.env.PATH}` } });
+    await user.lock(path(), { backend: "flock" });
+    assertEquals(await user.tryAcquire(), true);
+    assert(existsSync(path("failed")), "flock(1) was not asked where it should have been");
+    assertEquals(new Lock(path()).tryAcquire(), false);
+  });
+}

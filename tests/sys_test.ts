@@ -1,0 +1,210 @@
+/** src/sys/proc.ts and src/sys/locks.ts: what the system's own texts say. */
+import { readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { Lock } from "../mod.ts";
+import { flocksOn } from "../src/sys/locks.ts";
+import { system } from "../src/sys/mod.ts";
+import { look, parsePs, parseStat, type Reader, surroundings } from "../src/sys/proc.ts";
+import type { FileStat } from "../src/sys/sys.ts";
+import { ownKind, test } from "./harness.ts";
+
+/** Fields 4 to 21 of proc(5), then the start time, then 23 to 52. */
+const REST = `1 4711 4711 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 8731234 ${"0 ".repeat(30).trim()}\n`;
+
+test("parseStat() counts from the last parenthesis, whatever the name holds", () => {
+  const names = ["sleep", "a b", ") Z (", "x) Z 1 2 3", "((()))", ")", "(", "", "a\nb) Z (", "Web Content", "1) R 1 1"];
+  for (const name of names) {
+    assertEquals(parseStat(`4711 (${name}) S ${REST}`), { state: "S", startTime: "8731234" }, name);
+    assertEquals(parseStat(`4711 (${name}) Z ${REST}`)?.state, "Z", name);
+  }
+});
+
+test("parseStat() keeps a start time as text, whatever its size", () => {
+  const huge = "18446744073709551615";
+  assertEquals(parseStat(`1 (a) R ${REST.replace("8731234", huge)}`), { state: "R", startTime: huge });
+  assertEquals(parseStat(`1 (a) R ${REST.replace("8731234", "0")}`)?.startTime, "0"); // a kernel thread
+});
+
+test("parseStat() is undefined for a text that ends too early", () => {
+  const whole = `4711 (sleep) S ${REST}`;
+  const end = whole.indexOf("8731234");
+  for (let length = 0; length <= end; length++) assertEquals(parseStat(whole.slice(0, length)), undefined, `${length}`);
+});
+
+/** A system that is made of texts. */
+const reader = (files: Record<string, string>, ps?: string): Reader & { asked: string[][] } => {
+  const asked: string[][] = [];
+  return { asked, text: (path) => files[path], link: (path) => files[path], ps: (args) => (asked.push(args), ps) };
+};
+
+test("look() on Linux reads stat, status and cmdline", () => {
+  const files = {
+    "/proc/7/stat": `7 (a) Z (b) T ${REST}`,
+    "/proc/7/status": "Name:\tTgid: 1\nUmask:\t0022\nTgid:\t4711\nNgid:\t0\nPid:\t7\n",
+    "/proc/7/cmdline": "deno\0run\0a b.ts\0\0",
+  };
+  const found = { state: "T", startTime: "8731234", threadGroup: 4711, command: "deno run a b.ts" };
+  for (const platform of ["linux", "android"]) assertEquals(look(platform, 7, reader(files)), found);
+  // A kernel thread and a zombie have no command line; what may not be read is left out.
+  const bare = { ...files, "/proc/7/cmdline": "", "/proc/7/status": "" };
+  assertEquals(look("linux", 7, reader(bare)), { ...found, threadGroup: undefined, command: undefined });
+  assertEquals(look("linux", 7, reader({ "/proc/7/stat": files["/proc/7/stat"] }))?.startTime, "8731234");
+  assertEquals(look("linux", 8, reader(files)), undefined);
+  assertEquals(look("linux", 7, reader({ ...files, "/proc/7/stat": "" })), undefined);
+});
+
+test("look() elsewhere asks ps for one process", () => {
+  const line = "Sun Nov 29 17:00:00 2026     Ss     /sbin/launchd\n";
+  for (const platform of ["darwin", "freebsd"]) {
+    const ps = reader({}, line);
+    assertEquals(look(platform, 4711, ps)?.command, "/sbin/launchd");
+    assertEquals(ps.asked, [["-o", "lstart=,stat=,args=", "-p", "4711"]]);
+    assertEquals(look(platform, 4711, reader({}, undefined)), undefined);
+  }
+});
+
+test("look() says of this very process what the kernel says", () => {
+  if (process.platform !== "linux") throw new Error("only run on Linux");
+  const { look } = system();
+  const found = look(process.pid);
+  const stat = readFileSync(`/proc/${process.pid}/stat`, "utf8");
+  assertEquals(found?.startTime, stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
+  assertEquals(found?.threadGroup, process.pid);
+  assertMatch(String(found?.command), ownKind === "node26" ? /node/ : new RegExp(ownKind));
+  assertEquals(look(2 ** 31 - 1), undefined); // beyond pid_max
+});
+
+// As ps(1) of macOS 14 and of FreeBSD 14 print `lstart=,stat=,args=` in the C locale.
+const LINES: [string, { startTime: string; state: string; command: string | undefined }][] = [
+  ["Sun Nov 29 17:00:00 2026     Ss     /sbin/launchd\n", {
+    startTime: "Sun Nov 29 17:00:00 2026",
+    state: "S",
+    command: "/sbin/launchd",
+  }],
+  ["Tue Mar  3 04:05:06 2026 S+   deno run a b.ts  --x", {
+    startTime: "Tue Mar  3 04:05:06 2026",
+    state: "S",
+    command: "deno run a b.ts  --x",
+  }],
+  ["Tue Mar  3 04:05:06 2026     Z      (node)  ", {
+    startTime: "Tue Mar  3 04:05:06 2026",
+    state: "Z",
+    command: "(node)",
+  }],
+  ["Tue Mar  3 04:05:06 2026     Z+     <defunct>", {
+    startTime: "Tue Mar  3 04:05:06 2026",
+    state: "Z",
+    command: "<defunct>",
+  }],
+  ["Thu Jan  1 00:00:00 1970     DLs    [kernel]", {
+    startTime: "Thu Jan  1 00:00:00 1970",
+    state: "D",
+    command: "[kernel]",
+  }],
+  ["Thu Jan  1 00:00:00 1970 Is", { startTime: "Thu Jan  1 00:00:00 1970", state: "I", command: undefined }],
+];
+
+test("parsePs() reads start time, state and command of macOS", () => {
+  for (const [line, found] of LINES) assertEquals(parsePs(line, "darwin"), { ...found }, line);
+});
+
+test("parsePs() leaves the start time out on FreeBSD, where it moves with the wall clock", () => {
+  for (const [line, { state, command }] of LINES) assertEquals(parsePs(line, "freebsd"), { state, command }, line);
+});
+
+test("parsePs() is undefined for what is no line of ps", () => {
+  const lines = [
+    "",
+    "\n",
+    "ps: illegal option",
+    "Sun Nov 29 17:00:00 2026",
+    "So. 29 Nov. 17:00:00 2026 S x",
+    "4711 S sleep",
+  ];
+  for (const line of lines) assertEquals(parsePs(line, "darwin"), undefined, line);
+});
+
+test("surroundings() are the boot and the PID namespace, and nothing where they are hidden", () => {
+  const files = { "/proc/sys/kernel/random/boot_id": "198cc724\n", "/proc/self/ns/pid": "pid:[4026531836]" };
+  assertEquals(surroundings(reader(files)), { bootId: "198cc724", pidNamespace: "4026531836" });
+  const nothing = { bootId: undefined, pidNamespace: undefined };
+  assertEquals(surroundings(reader({})), nothing);
+  const odd = { "/proc/sys/kernel/random/boot_id": "\n", "/proc/self/ns/pid": "mnt:[1]" };
+  assertEquals(surroundings(reader(odd)), nothing);
+});
+
+/** A file of that device and inode; the rest is not looked at. */
+const file = (dev: number | bigint, inode: string): FileStat => ({
+  kind: "file",
+  identity: `${dev}:${inode}`,
+  inode,
+  size: 0,
+  changed: 0,
+});
+
+// Device fd:00 (253, 0) is dev_t 64768.
+const PROC_LOCKS = `1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF
+1: -> FLOCK  ADVISORY  WRITE 4712 fd:00:2146371 0 EOF
+2: FLOCK  ADVISORY  READ  4713 fd:00:99 0 EOF
+3: FLOCK  ADVISORY  READ  4714 fd:00:99 0 EOF
+3: -> FLOCK  ADVISORY  WRITE 4715 fd:00:99 0 EOF
+4: POSIX  ADVISORY  WRITE 4716 fd:00:100 0 EOF
+5: OFDLCK ADVISORY  WRITE -1 fd:00:100 0 EOF
+6: LEASE  ACTIVE    READ  4717 fd:00:100 0 EOF
+7: FLOCK  ADVISORY  WRITE 4718 fd:01:100 0 EOF
+8: FLOCK  ADVISORY  WRITE 4719 fd:00:1100 0 EOF
+9: FLOCK  ADVISORY  WRITE 4720 fd:00:10 0 EOF
+10: FLOCK  ADVISORY  WRITE 0 fd:00:101 0 EOF
+11: FLOCK  ADVISORY  WRITE 4721 00:2a:258 0 EOF
+12: FLOCK  ADVISORY  WRITE 4722 103:10001:300 0 EOF
+`;
+
+test("flocksOn() finds who holds a file exclusively, and leaves those who wait for it out", () => {
+  assertEquals(flocksOn(PROC_LOCKS, file(64768, "2146371")), [{ pid: 4711, mode: "exclusive" }]);
+});
+
+test("flocksOn() finds every shared holder", () => {
+  const shared = [4713, 4714].map((pid) => ({ pid, mode: "shared" as const }));
+  assertEquals(flocksOn(PROC_LOCKS, file(64768, "99")), shared);
+});
+
+test("flocksOn() leaves locks of other kinds, other inodes and other devices out", () => {
+  assertEquals(flocksOn(PROC_LOCKS, file(64768, "100")), []); // POSIX, OFD, lease; 1100 and 10 are others
+  assertEquals(flocksOn(PROC_LOCKS, file(64769, "100")), [{ pid: 4718, mode: "exclusive" }]); // fd:01
+  assertEquals(flocksOn(PROC_LOCKS, file(64768, "2146372")), []);
+  assertEquals(flocksOn("", file(64768, "99")), []);
+});
+
+test("flocksOn() shows the pid 0 of a holder in another PID namespace", () => {
+  assertEquals(flocksOn(PROC_LOCKS, file(64768, "101")), [{ pid: 0, mode: "exclusive" }]);
+});
+
+test("flocksOn() goes by the inode where a file system has no disk of its own (btrfs, overlayfs)", () => {
+  for (const minor of [0x2a, 0x31]) assertEquals(flocksOn(PROC_LOCKS, file(minor, "258")).length, 1, `0:${minor}`);
+  assertEquals(flocksOn(PROC_LOCKS, file(64768, "258")), []); // but a disk's file is not meant
+});
+
+test("flocksOn() splits a large device number as <sys/sysmacros.h> does", () => {
+  // gnu_dev_makedev(0x103, 0x10001): major 259 is blkext, its minor beyond 8 bits goes above the major
+  const dev = (0x01n) | (0x103n << 8n) | (0x10000n << 12n);
+  assertEquals(flocksOn(PROC_LOCKS, file(dev, "300")), [{ pid: 4722, mode: "exclusive" }]);
+  assertEquals(flocksOn(PROC_LOCKS, file(0x01n | (0x103n << 8n), "300")), []);
+});
+
+test("flocksOn() takes the identity that Deno's FsFile gives an inode beyond 2^53", () => {
+  const stat = { ...file(64768, "99"), identity: "64768:99:1700000000000" };
+  assertEquals(flocksOn(PROC_LOCKS, stat).length, 2);
+});
+
+test("flocksOn() finds our own lock in the kernel's list, for as long as it is held", ({ path }) => {
+  writeFileSync(path(), "");
+  const { kernelLocks, stat } = system();
+  // More than once: longer than a page, the list is no snapshot, and a line can be missing.
+  const found = () => [1, 2, 3].map(() => flocksOn(kernelLocks() ?? "", stat(path()) ?? file(0, "0")));
+  const lock = new Lock(path());
+  assertEquals(lock.tryAcquire(), true);
+  assert(found().some(([first]) => first?.pid === process.pid && first.mode === "exclusive"));
+  lock.release();
+  assertEquals(found(), [[], [], []]);
+});
