@@ -4,6 +4,8 @@
  * share it. Nothing is installed before the first lock is held.
  */
 
+import { onCrash } from "./sys/mod.ts";
+
 /** A hold, as far as the registry cares. */
 export interface Registered {
   readonly token: string;
@@ -37,9 +39,7 @@ function install(): Registry {
   };
   // Events, not signal handlers: a signal's default death stays as it is (proper-lockfile#111).
   process.on("exit", leave);
-  process.on("uncaughtExceptionMonitor", () => {
-    crashed = process.listenerCount("uncaughtException") === 0;
-  });
+  onCrash(() => crashed = true);
   // Deno.exit() fires only this one.
   (globalThis as { addEventListener?: (type: string, listener: () => void) => void }).addEventListener?.(
     "unload",

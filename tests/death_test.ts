@@ -129,7 +129,7 @@ for (const kind of kinds) {
     test(`import leaves ${name} its default in ${kind}`, async ({ agent }) => {
       const importer = await agent(kind);
       send(importer, name);
-      assertEquals(await importer.ended, { code: null, signal: name });
+      assertEquals(await within(10_000, importer.ended), { code: null, signal: name });
     });
   }
 
@@ -139,7 +139,7 @@ for (const kind of kinds) {
     assertEquals(await former.tryAcquire(), true);
     await former.release();
     send(former, "SIGINT");
-    assertEquals(await former.ended, { code: null, signal: "SIGINT" });
+    assertEquals(await within(10_000, former.ended), { code: null, signal: "SIGINT" });
     assertEquals(readFileSync(path(), "utf8"), "");
   });
 }

@@ -123,7 +123,8 @@ export class Child {
 
   /** Sends a signal to this very process and, if it is one that kills, waits for the end. */
   async kill(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
-    // Not ChildProcess.kill(): after it Deno takes the child for dead, and never kills a stopped one.
+    // Not ChildProcess.kill(): Deno closes the child's pipes before it signals, so that the child may end in
+    // order first; and takes it for dead after any signal, so that a stopped one is never killed.
     try {
       if (!this.#ended && this.pid > 0) process.kill(this.pid, signal);
     } catch (error) {

@@ -201,6 +201,7 @@ export function denoRuntime(): Runtime | undefined {
       },
       proc: false, // it needs --allow-all, and asks on the terminal without; libc reads it under --allow-ffi
     },
+    onCrash() {}, // no exit event follows a crash here
     fallback: () =>
       atLeast(version.deno, [2, 7, 0])
         ? { way: "FsFile", openLock }

@@ -28,6 +28,11 @@ export function mayAskDirectory(): boolean {
   return thisRuntime().permits("read", ".");
 }
 
+/** Calls back when this process is about to die of an error. */
+export function onCrash(mark: () => void): void {
+  thisRuntime().onCrash(mark);
+}
+
 const attempt = <T>(call: () => T): T | undefined => {
   try {
     return call();

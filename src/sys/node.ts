@@ -84,6 +84,14 @@ function locked(fd: number): boolean {
   }
 }
 
+/** An uncaught error, or a rejection that becomes one, unless the program handles those itself. */
+export function markUncaught(mark: () => void): void {
+  // A monitor, not a handler: what the process dies of stays as it is.
+  process.on("uncaughtExceptionMonitor", () => {
+    if (process.listenerCount("uncaughtException") === 0) mark();
+  });
+}
+
 /** Node, if this is it; anything that looks like it is treated as one. */
 export function nodeRuntime(): Runtime {
   const { node } = process.versions;
@@ -100,6 +108,7 @@ export function nodeRuntime(): Runtime {
     },
     permits: () => true,
     may: { kill: true, hostname: true, uid: true, proc: true },
+    onCrash: markUncaught,
     fallback() {
       const command = flockCommand();
       return command

@@ -20,6 +20,8 @@ export interface Runtime {
   /** Whether `process.kill(pid, 0)`, `os.hostname()` and `/proc` through `node:fs` may be
    * used; each may prompt in a runtime with permissions. */
   readonly may: { readonly kill: boolean; readonly hostname: boolean; readonly uid: boolean; readonly proc: boolean };
+  /** Calls back when the process is about to die of an error, where an exit event follows that does not tell. */
+  onCrash(mark: () => void): void;
   /** Another way to `flock(2)`, for when there is no FFI. */
   fallback():
     | { readonly way: KernelLockWay; readonly flock: Flock }

@@ -51,9 +51,9 @@ const CASES: Record<string, [Kind, (dir: string) => AgentOptions, way: RegExp]> 
     (dir) => ({ flags: [...files(dir), `--allow-ffi=${realLibrary()}`] }),
     /runtime's FFI/,
   ],
-  "Deno with --allow-ffi but for the current directory": [
+  "Deno with --allow-ffi but for another directory": [
     "deno",
-    (dir) => ({ flags: [...files(dir), "--allow-ffi", `--deny-ffi=${dir}`] }),
+    (dir) => ({ flags: [...files(dir), "--allow-ffi", "--deny-ffi=/nowhere"] }),
     /./, // either way is right
   ],
   "Deno with everything allowed": ["deno", () => ({}), /runtime's FFI/],
