@@ -115,7 +115,7 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
     for (let attempt = 0;; attempt++) {
       const before = look();
       if (before && before.kind !== "file") {
-        throw new SystemError(before.kind === "symlink" ? "ELOOP" : "EINVAL", `it is a ${before.kind}`);
+        throw new SystemError(REFUSED[before.kind] ?? "EINVAL", `it is a ${before.kind}`);
       }
       let file: Deno.FsFile;
       try {
