@@ -1,6 +1,7 @@
 /** The contract of a back end, and which one is taken. */
 import { tryFlock } from "./backend/flock.ts";
 import { tryPidFile } from "./backend/pidfile.ts";
+import type { Session } from "./backend/session.ts";
 import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
 import type { LockHolder } from "./record.ts";
@@ -53,13 +54,13 @@ export class Choice {
   }
 
   /** One try. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
-  attempt(request: Request): Attempt {
+  attempt(request: Request, session?: Session): Attempt {
     if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
     if (this.taken === undefined && this.#wish === "pidfile") this.#take("pidfile", 'the option backend: "pidfile"');
     if (this.taken === undefined && this.#sys.way === undefined) this.#noKernelLock(request, this.#sys.why);
     if (this.taken !== "pidfile") {
       try {
-        const attempt = tryFlock(this.#sys, request);
+        const attempt = tryFlock(this.#sys, request, session);
         this.#take("flock", this.#sys.why);
         return attempt;
       } catch (error) {

@@ -48,10 +48,7 @@ const now = () => performance.now();
 export class Lock implements Disposable, AsyncDisposable {
   /** The lock file: absolute, unless the runtime hides the current directory. */
   readonly path: string;
-  readonly #settings: Settings;
-  #choice: Choice | undefined;
-  #hold: Hold | undefined;
-  readonly #line = new Line();
+  readonly #state: State;
 
   /**
    * Names a lock. Touches nothing on disk.
@@ -63,22 +60,22 @@ export class Lock implements Disposable, AsyncDisposable {
    */
   constructor(path: string | URL, options: LockOptions = {}) {
     this.path = settlePath(path, mayAskDirectory);
-    this.#settings = settle(options);
+    this.#state = new State(this.path, settle(options));
   }
 
   /** Whether this object holds the lock. */
   get held(): boolean {
-    return this.#hold !== undefined;
+    return this.#state.hold !== undefined;
   }
 
   /** `"flock"` or `"pidfile"`; undefined before the first try. */
   get backend(): LockBackend | undefined {
-    return this.#choice?.taken;
+    return this.#state.choice?.taken;
   }
 
   /** Why that back end, in words for people. */
   get backendReason(): string {
-    return this.#choice?.reason ?? "nothing was tried yet";
+    return this.#state.choice?.reason ?? "nothing was tried yet";
   }
 
   /**
@@ -89,7 +86,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {LockError} if the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
    */
   tryAcquire(): boolean {
-    return this.#try() === undefined;
+    return this.#state.attempt(false) === undefined;
   }
 
   /**
@@ -105,11 +102,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {RangeError} if `timeout` is negative or NaN.
    */
   async acquire(options: AcquireOptions = {}): Promise<this> {
-    const { signal } = options;
-    const timeout = settleTimeout(options.timeout);
-    signal?.throwIfAborted(); // before the disk is touched
-    const late = (refusal: Refusal) => timeoutError(this.path, timeout, refusal);
-    await this.#line.wait(new Wait(timeout, now), signal, () => this.#try(), late);
+    await this.#state.acquire(options, false);
     return this;
   }
 
@@ -126,10 +119,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {RangeError} if `timeout` is negative or NaN.
    */
   acquireSync(options: Pick<AcquireOptions, "timeout"> = {}): this {
-    const timeout = settleTimeout(options.timeout);
-    waitSync(new Wait(timeout, now), () => this.#try(), (refusal, deadlock) => {
-      return deadlock ? deadlockError(this.path) : timeoutError(this.path, timeout, refusal);
-    });
+    this.#state.acquireSync(options, false);
     return this;
   }
 
@@ -140,17 +130,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {LockLostError} if its file was deleted or replaced while it was held, so that another may have held it too.
    */
   release(): void {
-    const hold = this.#hold;
-    if (!hold) throw notHeldError(this.path);
-    this.#hold = undefined; // forgotten before it is closed
-    forget(hold);
-    try {
-      if (hold.release() === "lost") throw lostError(this.path);
-    } catch (error) {
-      throw error instanceof SystemError ? systemFailure("release", this.path, error) : error;
-    } finally {
-      this.#line.wake();
-    }
+    this.#state.release();
   }
 
   /**
@@ -162,13 +142,8 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws What the function throws, and what `acquire` and `release` throw.
    */
   async run<T>(fn: () => T | Promise<T>, options: AcquireOptions = {}): Promise<T> {
-    await this.acquire(options);
-    const hold = this.#hold;
-    try {
-      return await fn();
-    } finally {
-      if (this.#hold === hold) this.release(); // not if `fn` has done it, and somebody else holds by now
-    }
+    await this.#state.acquire(options, true);
+    return this.#state.run(fn);
   }
 
   /**
@@ -181,18 +156,8 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws What the function throws, and what `acquireSync` and `release` throw.
    */
   runSync<T>(fn: () => T, options: Pick<AcquireOptions, "timeout"> = {}): T {
-    this.acquireSync(options);
-    const hold = this.#hold;
-    try {
-      const result = fn();
-      // The cast: it may be anything, and is only asked for a property.
-      if (typeof (result as { then?: unknown } | undefined)?.then === "function") {
-        throw new TypeError(`Cannot run an asynchronous function under ${quote(this.path)} with runSync(): use run()`);
-      }
-      return result;
-    } finally {
-      if (this.#hold === hold) this.release();
-    }
+    this.#state.acquireSync(options, true);
+    return this.#state.runSync(fn);
   }
 
   /**
@@ -219,7 +184,7 @@ export class Lock implements Disposable, AsyncDisposable {
 
   /** Releases if held; never throws because it is not. */
   [Symbol.dispose](): void {
-    if (this.#hold) this.release();
+    if (this.held) this.release();
   }
 
   /** Releases if held; never rejects because it is not. */
@@ -228,23 +193,5 @@ export class Lock implements Disposable, AsyncDisposable {
       this[Symbol.dispose](); // now; what it throws rejects
       resolve();
     });
-  }
-
-  /** undefined: held now. */
-  #try(): Refusal | undefined {
-    if (this.#hold) return HELD_HERE;
-    this.#choice ??= new Choice(system(), this.#settings.backend);
-    const attempt = this.#choice.attempt({ ...this.#settings, path: this.path });
-    if ("refusal" in attempt) return attempt.refusal;
-    const { hold } = attempt;
-    this.#hold = hold;
-    remember(hold);
-    try {
-      if (hold.stale) reportStale(this.path, hold.stale, this.#settings.onStale);
-    } catch (error) {
-      this[Symbol.dispose](); // the caller gets an error, so it must not get the lock
-      throw error;
-    }
-    return undefined;
   }
 }

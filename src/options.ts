@@ -22,6 +22,13 @@ export interface LockOptions {
    * `"pidfile"`: the PID file.
    */
   backend?: "auto" | LockBackend;
+  /**
+   * `true`: this object may be acquired again while it is held, and must be
+   * released as often. In `run` only the task that runs may, so that another
+   * task that shares the object waits. `false` (default): a nested `run` is a
+   * LockDeadlockError.
+   */
+  reentrant?: boolean;
   /** Permission bits of a lock file that has to be made, less the umask: `0o644` unless given. */
   fileMode?: number;
   /** Text for people, shown to whoever finds the lock held; at most 200 characters. */
@@ -56,12 +63,15 @@ function oneOf<T extends string>(name: string, value: unknown, allowed: readonly
 
 /** Checks the options of a lock. */
 export function settle(options: LockOptions): Settings {
-  const { mode = "exclusive", backend = "auto", fileMode = 0o644, label, onStale } = options;
+  const { mode = "exclusive", backend = "auto", reentrant = false, fileMode = 0o644, label, onStale } = options;
   if (typeof fileMode !== "number") {
     throw new TypeError(`Cannot create a lock as "fileMode" must be a number: received ${show(fileMode)}`);
   }
   if (!Number.isInteger(fileMode) || fileMode < 0 || fileMode > 0o777) {
     throw new RangeError(`Cannot create a lock as "fileMode" must be from 0 to 0o777: received ${fileMode}`);
+  }
+  if (typeof reentrant !== "boolean") {
+    throw new TypeError(`Cannot create a lock as "reentrant" must be a boolean: received ${show(reentrant)}`);
   }
   if (label !== undefined && typeof label !== "string") {
     throw new TypeError(`Cannot create a lock as "label" must be a string: received ${show(label)}`);
@@ -75,6 +85,7 @@ export function settle(options: LockOptions): Settings {
   return {
     mode: oneOf("mode", mode, ["exclusive", "shared"]),
     backend: oneOf("backend", backend, ["auto", "flock", "pidfile"]),
+    reentrant,
     fileMode,
     label,
     onStale,

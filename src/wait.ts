@@ -1,4 +1,12 @@
-/** How long a waiter waits: deadline and back-off. Pure; its clock is handed in. */
+/**
+ * How long a waiter waits: deadline, back-off, abort. Pure; its clock is handed
+ * in, and so is what wakes it.
+ *
+ * A release clears the record, which the kernel tells whoever watches the file,
+ * in 1 to 2 ms. For a wait of up to a second a poll can be as prompt as that and
+ * costs less than 1 % of a core; after that the watcher is the quick one, and the
+ * poll is for holders that died, of which no file system tells.
+ */
 
 /** Monotonic time in milliseconds, such as `performance.now`. */
 export type Clock = () => number;
@@ -6,19 +14,32 @@ export type Clock = () => number;
 /** The longest that `setTimeout` takes; beyond it fires at once. */
 const TIMER_LIMIT = 2 ** 31 - 1;
 
-/** The longest pause between two tries, in milliseconds. */
-const LONGEST_PAUSE = 25;
+/** The shortest and the longest pause between two tries, in milliseconds. */
+const SHORTEST = 1, LONGEST = 20;
+
+/** A pause is this part of the time waited so far: no try comes late by more. */
+const PART = 1 / 300;
+
+/** So long after a wake-up, in milliseconds, the lock is about to be free or is fought for. */
+const LIVELY = 10;
 
 /** One wait. */
 export class Wait {
   readonly #clock: Clock;
+  readonly #began: number;
   readonly #deadline: number;
-  #pause = 0.5;
+  readonly #shortest: number;
+  #woken = -Infinity;
 
-  /** Begins now; `timeout` in milliseconds, `Infinity` for ever. */
-  constructor(timeout: number, clock: Clock) {
+  /**
+   * Begins now. `timeout` in milliseconds, `Infinity` for ever. `shortest`: the
+   * shortest pause, where a try costs much (flock(1) is a process).
+   */
+  constructor(timeout: number, clock: Clock, shortest: number = SHORTEST) {
     this.#clock = clock;
-    this.#deadline = clock() + timeout;
+    this.#began = clock();
+    this.#deadline = this.#began + timeout;
+    this.#shortest = shortest;
   }
 
   /** Whether the time is up: after a try that failed, the wait is over. */
@@ -31,10 +52,17 @@ export class Wait {
     return Math.min(Math.max(this.#deadline - this.#clock(), 0), TIMER_LIMIT);
   }
 
-  /** Milliseconds until the next try: twice the last, and never past the deadline. */
+  /** Something happened to the lock: the next tries come quickly. */
+  wake(): void {
+    this.#woken = this.#clock();
+  }
+
+  /** Milliseconds until the next try, and never past the deadline. */
   next(): number {
-    this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE);
-    return Math.min(this.#pause, this.left);
+    const now = this.#clock();
+    const quiet = now - this.#woken > LIVELY;
+    const pause = quiet ? Math.min((now - this.#began) * PART, LONGEST) : 0;
+    return Math.min(Math.max(pause, this.#shortest), this.left);
   }
 }
 
@@ -43,7 +71,7 @@ export function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-/** A pause that a wake-up or an abort ends; `wake` is there as soon as the promise is. */
+/** A pause that a wake-up or an abort ends. `wake` works as soon as the promise is there. */
 export function pause(milliseconds: number, signal?: AbortSignal): { done: Promise<void>; wake: () => void } {
   let wake = () => {};
   const done = new Promise<void>((resolve) => {

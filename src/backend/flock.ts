@@ -10,6 +10,8 @@ import { dirname } from "node:path";
 import type { Attempt, Hold, Refusal, Request } from "../backend.ts";
 import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { holdsHere } from "../registry.ts";
+import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 import { pidPath, readContent, readEntry, recordOf, refusalBy } from "./entry.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
@@ -25,12 +27,12 @@ const ONCE_MORE = new Set(["EIO", "EBADF"]);
 const REPLACED_LIMIT = 1000;
 
 /** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
-export function tryFlock(sys: System, request: Request): Attempt {
+export function tryFlock(sys: System, request: Request, session?: Session): Attempt {
   let failure: SystemError | undefined;
   for (let replaced = 0; replaced < REPLACED_LIMIT; replaced++) {
-    const opened = failure ? reopen(sys, request, failure) : open(sys, request);
+    const opened = session?.take() ?? (failure ? reopen(sys, request, failure) : open(sys, request));
     try {
-      const attempt = tryOn(sys, opened, request);
+      const attempt = tryOn(sys, opened, request, session);
       if (attempt) return attempt;
     } catch (error) {
       if (failure || !(error instanceof SystemError) || !ONCE_MORE.has(error.code)) throw error;
@@ -40,17 +42,12 @@ export function tryFlock(sys: System, request: Request): Attempt {
   throw new SystemError("ESTALE", "the lock file is being replaced again and again");
 }
 
-interface Opened {
-  readonly file: OpenFile;
-  readonly writable: boolean;
-}
-
 /** 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too. */
 function open(sys: System, { path, fileMode }: Request): Opened {
   let first: SystemError | undefined;
   for (const access of ["create", "write", "read"] satisfies Access[]) {
     try {
-      return { file: sys.openLock(path, access, fileMode), writable: access !== "read" };
+      return regular(sys.openLock(path, access, fileMode), access !== "read");
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
       first ??= error;
@@ -60,12 +57,25 @@ function open(sys: System, { path, fileMode }: Request): Opened {
   throw explain(sys, path, first!); // `!`: each of the three has failed
 }
 
-function reopen(sys: System, { path, fileMode }: Request, failure: SystemError): Opened {
+function regular(file: OpenFile, writable: boolean): Opened {
   try {
-    return { file: sys.openLock(path, "write", fileMode), writable: true };
+    const stat = file.stat();
+    if (stat.kind !== "file") throw new SystemError("EINVAL", notRegular(stat));
+    return { file, writable, token: stat.identity };
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+function reopen(sys: System, { path, fileMode }: Request, failure: SystemError): Opened {
+  let file: OpenFile;
+  try {
+    file = sys.openLock(path, "write", fileMode);
   } catch {
     throw failure; // that it cannot be opened for writing either is not the user's problem
   }
+  return regular(file, true);
 }
 
 /** Says in words what an open's errno means here. */
@@ -89,16 +99,21 @@ function explain(sys: System, path: string, { code, message, cause }: SystemErro
 
 const notRegular = ({ kind }: FileStat) => `it is a ${kind}, and a lock file must be a regular file`;
 
-/** Steps 1 to 7 on an open file, which is closed again unless it is held. undefined: it was replaced, try anew. */
-function tryOn(sys: System, { file, writable }: Opened, request: Request): Attempt | undefined {
+/** Steps 2 to 7 on an open file, which is closed again unless it is held. undefined: it was replaced, try anew. */
+function tryOn(sys: System, opened: Opened, request: Request, session: Session | undefined): Attempt | undefined {
+  const { file, writable, token } = opened;
   const { path, mode } = request;
   let held = false;
   try {
-    const stat = file.stat();
-    if (stat.kind !== "file") throw new SystemError("EINVAL", notRegular(stat));
-    const token = stat.identity;
+    if (mode === "shared" && !holdsHere(token) && writerWaits(sys, path)) return { refusal: writerFirst(token) };
     if (file.flock(mode) === "held") { // 2
-      return { refusal: { token, reason: undefined, holder: () => recordedHolder(sys, path) } };
+      const refusal = { token, reason: undefined, holder: () => recordedHolder(sys, path) };
+      if (!session) return { refusal };
+      // A waiter keeps the file open, unless it has the one that nobody else will come to.
+      if (sys.stat(path)?.identity !== token) return undefined;
+      if (mode === "exclusive") session.takeTurn(sys, path);
+      held = session.keep(opened);
+      return { refusal };
     }
     // 3. Locked, but perhaps a file that nobody can open any more (filelock#574).
     if (sys.stat(path)?.identity !== token) return undefined;

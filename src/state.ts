@@ -1,0 +1,168 @@
+/** The state machine behind a Lock: idle, waiting, held; how often; and by which task. */
+import { Choice, type Hold, type Refusal } from "./backend.ts";
+import { pidPath } from "./backend/entry.ts";
+import { Session } from "./backend/session.ts";
+import { isUnder, under } from "./context.ts";
+import { quote, systemFailure } from "./errors.ts";
+import { HELD_HERE, waitInLine, waitSync } from "./line.ts";
+import { wakeLine } from "./line.ts";
+import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
+import type { AcquireOptions, Settings } from "./options.ts";
+import { settleTimeout } from "./options.ts";
+import { forget, holdsHere, remember } from "./registry.ts";
+import { system } from "./sys/mod.ts";
+import { SystemError } from "./sys/sys.ts";
+import { Wait } from "./wait.ts";
+
+const now = () => performance.now();
+
+/** The shortest pause between two tries where each is a process of its own, in milliseconds. */
+const COMMAND_PAUSE = 50;
+
+/** One lock's. */
+export class State {
+  readonly #path: string;
+  readonly #settings: Settings;
+  choice: Choice | undefined;
+  hold: Hold | undefined;
+  /** How often the hold was acquired: more than once only if reentrant. */
+  #depth = 0;
+  /** Whether `run` acquired it: then its task is the owner, else the object is. */
+  #scoped = false;
+
+  /** For a path and settings; touches nothing. */
+  constructor(path: string, settings: Settings) {
+    this.#path = path;
+    this.#settings = settings;
+  }
+
+  /** One try; undefined when held now. */
+  attempt(scoped: boolean, session?: Session): Refusal | undefined {
+    if (this.hold) return this.#enterAgain() ? undefined : HELD_HERE;
+    this.choice ??= new Choice(system(), this.#settings.backend);
+    const attempt = this.choice.attempt({ ...this.#settings, path: this.#path }, session);
+    if ("refusal" in attempt) return attempt.refusal;
+    const { hold } = attempt;
+    this.hold = hold;
+    this.#depth = 1;
+    this.#scoped = scoped;
+    remember(hold);
+    try {
+      if (hold.stale) reportStale(this.#path, hold.stale, this.#settings.onStale);
+    } catch (error) {
+      this.release(); // the caller gets an error, so it must not get the lock
+      throw error;
+    }
+    return undefined;
+  }
+
+  /** Counts one more, if the caller is the owner and may. */
+  #enterAgain(): boolean {
+    const { hold } = this;
+    if (!hold || !this.#settings.reentrant || (this.#scoped && !isUnder((each) => each === hold))) return false;
+    this.#depth++;
+    return true;
+  }
+
+  /** Waits in line; rejects as `Lock.acquire` does. */
+  async acquire(options: AcquireOptions, scoped: boolean): Promise<void> {
+    const { signal } = options;
+    const timeout = settleTimeout(options.timeout);
+    signal?.throwIfAborted(); // before the disk is touched
+    if (this.#enterAgain()) return;
+    // Its own `run` around it would have to end first, and cannot.
+    if (this.hold && isUnder((hold) => hold === this.hold)) throw deadlockError(this.#path);
+    const session = new Session();
+    try {
+      await waitInLine(this.#path, {
+        wait: new Wait(timeout, now, this.#shortestPause()),
+        signal,
+        attempt: () => {
+          const refusal = this.attempt(scoped, session);
+          const { token } = refusal ?? {};
+          if (token !== undefined && isUnder((hold) => hold.token === token)) throw deadlockError(this.#path);
+          return refusal;
+        },
+        late: (refusal) => timeoutError(this.#path, timeout, refusal),
+        watched: () => this.choice?.taken === "pidfile" ? pidPath(this.#path) : this.#path,
+      });
+    } finally {
+      session.close();
+    }
+  }
+
+  /** Waits and blocks; throws as `Lock.acquireSync` does. */
+  acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): void {
+    const timeout = settleTimeout(options.timeout);
+    const session = new Session();
+    try {
+      waitSync({
+        wait: new Wait(timeout, now, this.#shortestPause()),
+        attempt: () => {
+          const refusal = this.attempt(scoped, session);
+          if (refusal === HELD_HERE) throw deadlockError(this.#path);
+          if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(this.#path);
+          return refusal;
+        },
+        late: (refusal) => timeoutError(this.#path, timeout, refusal),
+      });
+    } finally {
+      session.close();
+    }
+  }
+
+  #shortestPause(): number | undefined {
+    return system().way === "flock(1)" && this.#settings.backend !== "pidfile" ? COMMAND_PAUSE : undefined;
+  }
+
+  /** Gives it up, or counts one less. */
+  release(): void {
+    const { hold } = this;
+    if (!hold) throw notHeldError(this.#path);
+    if (--this.#depth > 0) return;
+    this.hold = undefined; // forgotten before it is closed
+    forget(hold);
+    try {
+      if (hold.release() === "lost") throw lostError(this.#path);
+    } catch (error) {
+      throw error instanceof SystemError ? systemFailure("release", this.#path, error) : error;
+    } finally {
+      wakeLine(this.#path);
+    }
+  }
+
+  /** Calls `fn` under the hold that was just acquired, and gives back what that acquisition took. */
+  async run<T>(fn: () => T | Promise<T>): Promise<T> {
+    const leave = this.#entered();
+    try {
+      return await under(leave.hold, fn);
+    } finally {
+      leave();
+    }
+  }
+
+  /** The same for a function that is not asynchronous. */
+  runSync<T>(fn: () => T): T {
+    const leave = this.#entered();
+    try {
+      const result = under(leave.hold, fn);
+      // The cast: it may be anything, and is only asked for a property.
+      if (typeof (result as { then?: unknown } | undefined)?.then === "function") {
+        throw new TypeError(`Cannot run an asynchronous function under ${quote(this.#path)} with runSync(): use run()`);
+      }
+      return result;
+    } finally {
+      leave();
+    }
+  }
+
+  #entered(): (() => void) & { hold: Hold } {
+    const hold = this.hold!; // `!`: called right after it was acquired
+    const depth = this.#depth;
+    const leave = () => {
+      // Not if `fn` has released it, and somebody else holds by now.
+      if (this.hold === hold && this.#depth >= depth) this.release();
+    };
+    return Object.assign(leave, { hold });
+  }
+}
