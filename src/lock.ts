@@ -1,24 +1,8 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
-import { Choice, type Hold, type Refusal } from "./backend.ts";
-import { quote, systemFailure } from "./errors.ts";
 import { inspectPath, type LockStatus } from "./inspect.ts";
-import { HELD_HERE, Line, waitSync } from "./line.ts";
-import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
-import {
-  type AcquireOptions,
-  type LockBackend,
-  type LockOptions,
-  type Settings,
-  settle,
-  settlePath,
-  settleTimeout,
-} from "./options.ts";
-import { forget, remember } from "./registry.ts";
+import { type AcquireOptions, type LockBackend, type LockOptions, settle, settlePath } from "./options.ts";
+import { State } from "./state.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
-import { SystemError } from "./sys/sys.ts";
-import { Wait } from "./wait.ts";
-
-const now = () => performance.now();
 
 /**
  * A lock at a path: one holder at a time on this machine, in whatever process,
