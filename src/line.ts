@@ -25,7 +25,30 @@ export interface Waiter {
 /** After so many milliseconds a wait is worth a watcher. */
 const WATCH_AFTER = 5;
 
+/**
+ * Whoever has just released a lock that others wait for is a hundred times
+ * quicker to take it again than they are to notice. So it lets them go first: no
+ * acquisition for so many milliseconds, which is two of their polls.
+ */
+const COURTESY = 2;
+
 const lines = new Map<string, Line>();
+
+/** The paths that this thread last got after a wait, and when it gave them up. */
+const fought = new Map<string, number>();
+
+/** How long to let others go first, in milliseconds. */
+function courtesy(path: string): number {
+  const released = fought.get(path);
+  return released === undefined ? 0 : Math.max(released + COURTESY - performance.now(), 0);
+}
+
+/** Remembers whether there was a fight for a path, if not for ever. */
+function remember(path: string, contended: boolean): void {
+  if (fought.size > 1000) fought.clear();
+  if (contended) fought.set(path, -Infinity);
+  else fought.delete(path);
+}
 
 /** A line of waiters. */
 class Line {
@@ -35,15 +58,18 @@ class Line {
     return this.#places.length === 0;
   }
 
-  async wait({ wait, signal, attempt, late, watched }: Waiter): Promise<void> {
+  /** Returns whether another process was in the way. */
+  async wait({ wait, signal, attempt, late, watched }: Waiter, polite: number): Promise<boolean> {
     const place = { wake: () => {}, wait };
     this.#places.push(place);
     let watcher: ReturnType<typeof watchFile>;
     try {
+      if (polite > 0) await pause(Math.min(polite, wait.left), signal).done;
+      signal?.throwIfAborted();
       for (let tries = 0;; tries++) {
         const first = this.#places[0] === place;
         const refusal = first ? attempt() : HELD_HERE;
-        if (!refusal) return;
+        if (!refusal) return tries > 0;
         if (wait.over) throw late(refusal);
         // Behind another waiter, or behind this object's own hold, only a wake-up helps.
         const asleep = refusal === HELD_HERE;
@@ -72,22 +98,25 @@ export async function waitInLine(path: string, waiter: Waiter): Promise<void> {
   const line = lines.get(path) ?? new Line();
   lines.set(path, line);
   try {
-    await line.wait(waiter);
+    remember(path, await line.wait(waiter, courtesy(path)));
   } finally {
     if (line.empty) lines.delete(path);
   }
 }
 
-/** Something was released: whoever is first in line for the path tries now. */
+/** Released: whoever is first in line for the path tries now. */
 export function wakeLine(path: string): void {
+  if (fought.has(path)) fought.set(path, performance.now());
   lines.get(path)?.wake();
 }
 
 /** The same for a caller that blocks its thread. */
-export function waitSync({ wait, attempt, late }: Pick<Waiter, "wait" | "attempt" | "late">): void {
-  for (;;) {
+export function waitSync(path: string, { wait, attempt, late }: Pick<Waiter, "wait" | "attempt" | "late">): void {
+  const polite = Math.min(courtesy(path), wait.left);
+  if (polite > 0) block(polite);
+  for (let tries = 0;; tries++) {
     const refusal = attempt();
-    if (!refusal) return;
+    if (!refusal) return remember(path, tries > 0);
     if (wait.over) throw late(refusal);
     block(wait.next());
   }

@@ -4,8 +4,7 @@ import { pidPath } from "./backend/entry.ts";
 import { Session } from "./backend/session.ts";
 import { isUnder, under } from "./context.ts";
 import { quote, systemFailure } from "./errors.ts";
-import { HELD_HERE, waitInLine, waitSync } from "./line.ts";
-import { wakeLine } from "./line.ts";
+import { HELD_HERE, waitInLine, waitSync, wakeLine } from "./line.ts";
 import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
 import type { AcquireOptions, Settings } from "./options.ts";
 import { settleTimeout } from "./options.ts";
@@ -96,7 +95,7 @@ export class State {
     const timeout = settleTimeout(options.timeout);
     const session = new Session();
     try {
-      waitSync({
+      waitSync(this.#path, {
         wait: new Wait(timeout, now, this.#shortestPause()),
         attempt: () => {
           const refusal = this.attempt(scoped, session);
