@@ -1,6 +1,6 @@
 /** The contract of a back end, and which one is taken. */
 import { tryFlock } from "./backend/flock.ts";
-import { tryPidFile } from "./backend/pidfile.ts";
+import { removeDead, tryPidFile } from "./backend/pidfile.ts";
 import type { Session } from "./backend/session.ts";
 import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
@@ -13,22 +13,39 @@ export interface Hold {
   readonly token: string;
   /** The last holder, where that one died without releasing. */
   readonly stale: LockHolder | undefined;
-  /** Gives it up. `"lost"`: it was no longer ours, and what stands there was not touched. */
+  /**
+   * Gives it up. `"lost"`: it was no longer ours, and what stands there was not
+   * touched. Throws {@linkcode SystemError} where it could not be given up, and is still held.
+   */
   release(): "released" | "lost";
+  /**
+   * The process ends in order: removes what would report a crash to the next
+   * holder. `"held"`: until the very end, when the kernel frees it.
+   */
+  leave(): "released" | "held";
 }
 
 /** A lock that is held by another. */
 export interface Refusal {
   /** The token of the hold that is in the way, where it can be told. */
   readonly token: string | undefined;
-  /** Reads who is in the way, where that is known. */
-  holder(): LockHolder | undefined;
-  /** Why it counts as held, where that is not plain. */
-  readonly reason: string | undefined;
+  /** Finds out who is in the way: asked when somebody wants to be told, not at every try. */
+  who(): InTheWay;
+}
+
+/** Who is in the way. */
+export interface InTheWay {
+  /** Where that is known. */
+  readonly holder?: LockHolder;
+  /** Why it counts as held, unless the holder is known to be alive, here. */
+  readonly doubt?: string;
 }
 
 /** What one try comes to. */
-export type Attempt = { readonly hold: Hold } | { readonly refusal: Refusal };
+export type Attempt =
+  /** `dead`: a PID file of a dead owner stands beside it. */
+  | { readonly hold: Hold; readonly dead?: boolean }
+  | { readonly refusal: Refusal };
 
 /** One lock file and how it is to be held. */
 export interface Request extends Pick<Settings, "mode" | "fileMode" | "label"> {
@@ -62,7 +79,9 @@ export class Choice {
       try {
         const attempt = tryFlock(this.#sys, request, session);
         this.#take("flock", this.#sys.why);
-        return attempt;
+        if (!("hold" in attempt && attempt.dead)) return attempt;
+        const { hold } = attempt;
+        return { hold: { ...hold, stale: removeDead(this.#sys, request) ?? hold.stale } };
       } catch (error) {
         if (!(error instanceof SystemError)) throw error;
         if (!NO_KERNEL_LOCK.has(error.code)) throw systemFailure("acquire", request.path, error);

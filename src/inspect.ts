@@ -42,21 +42,28 @@ export function inspectPath(sys: System, path: string): LockStatus {
 }
 
 function inspectPidFile(sys: System, path: string): LockStatus | undefined {
-  const entry = readEntry(sys, path, pidPath(path));
+  const entry = readEntry(sys, path, pidPath(path), false); // nothing is written, not even to tell its age
   if (!entry) return undefined;
   const { holder, owner } = entry;
   const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];
   return { path, state, backend: "pidfile", mode: holder?.mode, holder, reason: owner.reason };
 }
 
-function inspectKernel(sys: System, path: string): LockStatus {
+/** The PID namespace that sees every process, and so every line of `/proc/locks`: PROC_PID_INIT_INO, <linux/proc_ns.h>. */
+const INITIAL_NAMESPACE = "4026531836";
+
+/** The status of the kernel lock alone. */
+export function inspectKernel(sys: System, path: string): LockStatus {
   const read = readContent(sys, path);
   if (!read) return { path, state: "free", reason: "there is no lock file" };
   const holder = "holder" in read.content ? read.content.holder : undefined;
   const kernelLocks = sys.kernelLocks();
-  if (kernelLocks === undefined) return byRecord(sys, path, holder);
-  const locks = flocksOn(kernelLocks, read.stat);
+  const locks = flocksOn(kernelLocks ?? "", read.stat, sys.mounts());
   if (locks.length > 0) return heldByKernel(sys, path, locks, holder);
+  if (kernelLocks === undefined) return byRecord(sys, path, holder, "/proc/locks cannot be read here");
+  if (sys.self().pidNamespace !== INITIAL_NAMESPACE) {
+    return byRecord(sys, path, holder, "/proc/locks shows only this PID namespace's processes (a container?)");
+  }
   if (!holder) return { path, state: "free", reason: "the kernel shows no lock on it" };
   const reason = "the kernel shows no lock on it, and its last holder left a record";
   return { path, state: "stale", backend: "flock", mode: holder.mode, holder, reason };
@@ -75,8 +82,8 @@ function heldByKernel(sys: System, path: string, locks: KernelLock[], recorded: 
   return { path, state: "held", backend: "flock", mode, holder, reason };
 }
 
-function byRecord(sys: System, path: string, holder: LockHolder | undefined): LockStatus {
-  const unseen = "/proc/locks cannot be read here, so a holder without a record would not be seen";
+function byRecord(sys: System, path: string, holder: LockHolder | undefined, because: string): LockStatus {
+  const unseen = `${because}, so a holder without a record would not be seen`;
   if (!holder) return { path, state: "free", reason: `it holds no record; ${unseen}` };
   const owner = judge(holder, sys);
   const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];

@@ -6,8 +6,7 @@ import { watchFile } from "./watch.ts";
 /** Refused by this object itself, or by the order of the waiters: no disk was asked. */
 export const HELD_HERE: Refusal = {
   token: undefined,
-  reason: "this very Lock object holds it, or serves an earlier acquire() first",
-  holder: () => undefined,
+  who: () => ({ doubt: "this very Lock object holds it" }),
 };
 
 /** One who waits. */
@@ -53,6 +52,8 @@ function remember(path: string, contended: boolean): void {
 /** A line of waiters. */
 class Line {
   readonly #places: { wake: () => void; wait: Wait }[] = [];
+  /** What the first in line was refused by last. */
+  #last = HELD_HERE;
 
   get empty(): boolean {
     return this.#places.length === 0;
@@ -70,7 +71,8 @@ class Line {
         const first = this.#places[0] === place;
         const refusal = first ? attempt() : HELD_HERE;
         if (!refusal) return tries > 0;
-        if (wait.over) throw late(refusal);
+        if (first) this.#last = refusal;
+        if (wait.over) throw late(this.#last);
         // Behind another waiter, or behind this object's own hold, only a wake-up helps.
         const asleep = refusal === HELD_HERE;
         if (!asleep && tries === WATCH_AFTER) watcher = watchFile(watched(), () => this.wake());

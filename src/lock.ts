@@ -70,7 +70,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {LockError} if the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
    */
   tryAcquire(): boolean {
-    return this.#state.attempt(false) === undefined;
+    return this.#state.attempt(false) === undefined && this.held; // `onStale` may have released it
   }
 
   /**
@@ -126,8 +126,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws What the function throws, and what `acquire` and `release` throw.
    */
   async run<T>(fn: () => T | Promise<T>, options: AcquireOptions = {}): Promise<T> {
-    await this.#state.acquire(options, true);
-    return this.#state.run(fn);
+    return this.#state.run(fn, await this.#state.acquire(options, true));
   }
 
   /**
@@ -140,8 +139,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws What the function throws, and what `acquireSync` and `release` throw.
    */
   runSync<T>(fn: () => T, options: Pick<AcquireOptions, "timeout"> = {}): T {
-    this.#state.acquireSync(options, true);
-    return this.#state.runSync(fn);
+    return this.#state.runSync(fn, this.#state.acquireSync(options, true));
   }
 
   /**

@@ -6,14 +6,11 @@ import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, refusal: Refusal): LockTimeoutError {
-  const holder = refusal.holder();
-  const { reason } = refusal;
+  const { holder, doubt } = refusal.who();
   const by = holder ? `held by ${holder}` : "held by a process that left no record";
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
-  // Where it cannot be told whether the owner lives, the reason says how a person can.
-  const advice = reason
-    ? `. It counts as held because ${reason}`
-    : holder
+  // Whoever is told to end a process must be told of the right one: only where it is known to be alive, here.
+  const advice = doubt ? `. It counts as held because ${doubt}` : holder?.nonce // without a record of ours a child may share the lock, and keep it when its parent ends
     ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
     : `. "fuser -v ${path}" names the processes that have it open`;
   return new LockTimeoutError(`Cannot acquire ${quote(path)} ${when}: ${by}${advice}`, {

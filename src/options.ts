@@ -112,7 +112,16 @@ export function settlePath(path: string | URL, mayAskDirectory: () => boolean): 
   if (path.includes("\0")) {
     throw new TypeError(`Cannot create a lock as its path must not hold a NUL: received ${show(path)}`);
   }
-  return isAbsolute(path) || mayAskDirectory() ? resolve(path) : path;
+  if (!isAbsolute(path)) {
+    try {
+      if (!mayAskDirectory()) return path;
+      path = `${process.cwd()}/${path}`;
+    } catch {
+      return path; // the current directory was deleted: acquiring says so
+    }
+  }
+  // `a/../b` is not `b` where `a` is a symlink; that is for the kernel to resolve.
+  return path.split("/").includes("..") ? path.replace(/\/+$/, "") : resolve(path);
 }
 
 /** Checks a timeout; absent is for ever. */

@@ -50,8 +50,7 @@ const TEXT_FIELDS = [
 ] as const;
 
 /** Text that a terminal can be trusted with: a command line may hold escape sequences, or turn the line around. */
-// deno-lint-ignore no-control-regex -- they are what it is about
-const printable = (text: string) => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, "\u00b7");
+const printable = (text: string) => text.replace(/[\p{C}\u2028\u2029]/gu, "\u00b7");
 
 /** Who holds a lock, or held it. `String(holder)` is a phrase for people. */
 export class LockHolder implements HolderFields {
@@ -142,12 +141,7 @@ export function parse(bytes: Uint8Array): Content {
   if (second === undefined || (second === "" && rest.length === 0)) {
     return { kind: "record", holder: new LockHolder({ pid }) };
   }
-  if (!second.startsWith('{"holdfast":')) {
-    // Cut inside the very word that says it is ours.
-    return rest.length === 0 && '{"holdfast":'.startsWith(second)
-      ? { kind: "damaged", holder: new LockHolder({ pid }) }
-      : { kind: "foreign" };
-  }
+  if (!second.startsWith('{"holdfast":')) return { kind: "foreign" };
   // Lines that a user appended while it was locked are theirs, whatever stands before them.
   if (!/^\0*$/.test(rest.join("\n"))) return { kind: "foreign" };
   // Cut in the middle of a character, it does not come out as it went in.

@@ -4,12 +4,13 @@
  * share it. Nothing is installed before the first lock is held.
  */
 
-import { onCrash } from "./sys/mod.ts";
+import { onEnd } from "./sys/mod.ts";
 
 /** A hold, as far as the registry cares. */
 export interface Registered {
   readonly token: string;
-  release(): unknown;
+  /** The process ends in order. */
+  leave(): void;
 }
 
 interface Registry {
@@ -26,25 +27,12 @@ function registry(): Registry {
 function install(): Registry {
   const holds = new Set<Registered>();
   let crashed = false;
-  const leave = () => {
-    if (crashed) return; // the record stays, and the next holder is told
-    for (const hold of holds) {
-      try {
-        hold.release();
-      } catch {
-        // The process ends and the kernel frees the lock; a record left behind is only reported.
-      }
-    }
-    holds.clear();
-  };
   // Events, not signal handlers: a signal's default death stays as it is (proper-lockfile#111).
-  process.on("exit", leave);
-  onCrash(() => crashed = true);
-  // Deno.exit() fires only this one.
-  (globalThis as { addEventListener?: (type: string, listener: () => void) => void }).addEventListener?.(
-    "unload",
-    leave,
-  );
+  onEnd(() => {
+    if (crashed) return; // the record stays, and the next holder is told
+    for (const hold of holds) hold.leave();
+    holds.clear();
+  }, () => crashed = true);
   return { holds };
 }
 

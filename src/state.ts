@@ -1,4 +1,5 @@
 /** The state machine behind a Lock: idle, waiting, held; how often; and by which task. */
+import { isMainThread } from "node:worker_threads";
 import { Choice, type Hold, type Refusal } from "./backend.ts";
 import { pidPath } from "./backend/entry.ts";
 import { Session } from "./backend/session.ts";
@@ -8,7 +9,7 @@ import { HELD_HERE, waitInLine, waitSync, wakeLine } from "./line.ts";
 import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
 import type { AcquireOptions, Settings } from "./options.ts";
 import { settleTimeout } from "./options.ts";
-import { forget, holdsHere, remember } from "./registry.ts";
+import { forget, holdsHere, type Registered, remember } from "./registry.ts";
 import { system } from "./sys/mod.ts";
 import { SystemError } from "./sys/sys.ts";
 import { Wait } from "./wait.ts";
@@ -18,12 +19,19 @@ const now = () => performance.now();
 /** The shortest pause between two tries where each is a process of its own, in milliseconds. */
 const COMMAND_PAUSE = 50;
 
+/** What an acquisition was granted. */
+export interface Lease {
+  readonly hold: Hold;
+  readonly depth: number;
+}
+
 /** One lock's. */
 export class State {
   readonly #path: string;
   readonly #settings: Settings;
   choice: Choice | undefined;
   hold: Hold | undefined;
+  #registered: Registered | undefined;
   /** How often the hold was acquired: more than once only if reentrant. */
   #depth = 0;
   /** Whether `run` acquired it: then its task is the owner, else the object is. */
@@ -41,18 +49,31 @@ export class State {
     this.choice ??= new Choice(system(), this.#settings.backend);
     const attempt = this.choice.attempt({ ...this.#settings, path: this.#path }, session);
     if ("refusal" in attempt) return attempt.refusal;
-    const { hold } = attempt;
-    this.hold = hold;
-    this.#depth = 1;
+    const { stale } = attempt.hold;
     this.#scoped = scoped;
-    remember(hold);
+    this.#take(attempt.hold);
     try {
-      if (hold.stale) reportStale(this.#path, hold.stale, this.#settings.onStale);
+      if (stale) reportStale(this.#path, stale, this.#settings.onStale);
     } catch (error) {
       this.release(); // the caller gets an error, so it must not get the lock
       throw error;
     }
     return undefined;
+  }
+
+  #take(hold: Hold): void {
+    this.hold = hold;
+    this.#depth = 1;
+    this.#registered = {
+      token: hold.token,
+      leave: () => {
+        // A Worker's process goes on, and so would the lock.
+        if (!isMainThread) this.release();
+        // Exit handlers that run after ours may rely on what `held` says.
+        else if (hold.leave() === "released") this.hold = undefined;
+      },
+    };
+    remember(this.#registered);
   }
 
   /** Counts one more, if the caller is the owner and may. */
@@ -64,20 +85,22 @@ export class State {
   }
 
   /** Waits in line; rejects as `Lock.acquire` does. */
-  async acquire(options: AcquireOptions, scoped: boolean): Promise<void> {
+  async acquire(options: AcquireOptions, scoped: boolean): Promise<Lease> {
     const { signal } = options;
     const timeout = settleTimeout(options.timeout);
     signal?.throwIfAborted(); // before the disk is touched
-    if (this.#enterAgain()) return;
+    if (this.#enterAgain()) return this.#lease();
     // Its own `run` around it would have to end first, and cannot.
     if (this.hold && isUnder((hold) => hold === this.hold)) throw deadlockError(this.#path);
     const session = new Session();
+    let lease: Lease | undefined;
     try {
       await waitInLine(this.#path, {
         wait: new Wait(timeout, now, this.#shortestPause()),
         signal,
         attempt: () => {
           const refusal = this.attempt(scoped, session);
+          if (!refusal) lease = this.#lease();
           const { token } = refusal ?? {};
           if (token !== undefined && isUnder((hold) => hold.token === token)) throw deadlockError(this.#path);
           return refusal;
@@ -88,10 +111,11 @@ export class State {
     } finally {
       session.close();
     }
+    return lease!; // `!`: the line ends without an error only where it was granted
   }
 
   /** Waits and blocks; throws as `Lock.acquireSync` does. */
-  acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): void {
+  acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): Lease {
     const timeout = settleTimeout(options.timeout);
     const session = new Session();
     try {
@@ -108,6 +132,12 @@ export class State {
     } finally {
       session.close();
     }
+    return this.#lease();
+  }
+
+  /** What was just granted. */
+  #lease(): Lease {
+    return { hold: this.hold!, depth: this.#depth }; // `!`: called right where it was granted
   }
 
   #shortestPause(): number | undefined {
@@ -118,50 +148,62 @@ export class State {
   release(): void {
     const { hold } = this;
     if (!hold) throw notHeldError(this.#path);
-    if (--this.#depth > 0) return;
+    if (this.#depth > 1) {
+      this.#depth--;
+      return;
+    }
     this.hold = undefined; // forgotten before it is closed
-    forget(hold);
+    if (this.#registered) forget(this.#registered);
     try {
       if (hold.release() === "lost") throw lostError(this.#path);
     } catch (error) {
-      throw error instanceof SystemError ? systemFailure("release", this.#path, error) : error;
+      if (!(error instanceof SystemError)) throw error;
+      this.#take(hold); // it is still held, and the caller may try again
+      throw systemFailure("release", this.#path, error);
     } finally {
       wakeLine(this.#path);
     }
   }
 
-  /** Calls `fn` under the hold that was just acquired, and gives back what that acquisition took. */
-  async run<T>(fn: () => T | Promise<T>): Promise<T> {
-    const leave = this.#entered();
+  /** Calls `fn` under what was granted, and gives that back. */
+  async run<T>(fn: () => T | Promise<T>, lease: Lease): Promise<T> {
+    // Between the grant and this, others have run; one may have released it.
+    if (this.hold !== lease.hold) throw notHeldError(this.#path);
+    let result: T;
     try {
-      return await under(leave.hold, fn);
-    } finally {
-      leave();
+      result = await under(lease.hold, fn);
+    } catch (error) {
+      throw this.#leave(lease, error);
     }
+    this.#leave(lease);
+    return result;
   }
 
   /** The same for a function that is not asynchronous. */
-  runSync<T>(fn: () => T): T {
-    const leave = this.#entered();
+  runSync<T>(fn: () => T, lease: Lease): T {
+    let result: T;
     try {
-      const result = under(leave.hold, fn);
+      result = under(lease.hold, fn);
       // The cast: it may be anything, and is only asked for a property.
       if (typeof (result as { then?: unknown } | undefined)?.then === "function") {
         throw new TypeError(`Cannot run an asynchronous function under ${quote(this.#path)} with runSync(): use run()`);
       }
-      return result;
-    } finally {
-      leave();
+    } catch (error) {
+      throw this.#leave(lease, error);
     }
+    this.#leave(lease);
+    return result;
   }
 
-  #entered(): (() => void) & { hold: Hold } {
-    const hold = this.hold!; // `!`: called right after it was acquired
-    const depth = this.#depth;
-    const leave = () => {
+  /** Gives back what was granted. A failure on top of the function's own has that one as its cause: neither is lost. */
+  #leave({ hold, depth }: Lease, failure?: unknown): unknown {
+    try {
       // Not if `fn` has released it, and somebody else holds by now.
       if (this.hold === hold && this.#depth >= depth) this.release();
-    };
-    return Object.assign(leave, { hold });
+    } catch (error) {
+      if (failure !== undefined && error instanceof Error) error.cause ??= failure;
+      throw error;
+    }
+    return failure;
   }
 }

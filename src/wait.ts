@@ -71,17 +71,38 @@ export function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
+/** What to call when a signal aborts. One listener a signal: a program may wait in many places with one. */
+const aborts = new WeakMap<AbortSignal, { readonly calls: Set<() => void>; readonly listener: () => void }>();
+
+function onAbort(signal: AbortSignal, call: () => void): () => void {
+  let entry = aborts.get(signal);
+  if (!entry) {
+    const calls = new Set<() => void>();
+    entry = { calls, listener: () => [...calls].forEach((each) => each()) };
+    aborts.set(signal, entry);
+    signal.addEventListener("abort", entry.listener);
+  }
+  const { calls, listener } = entry;
+  calls.add(call);
+  return () => {
+    calls.delete(call);
+    if (calls.size > 0) return;
+    signal.removeEventListener("abort", listener);
+    aborts.delete(signal);
+  };
+}
+
 /** A pause that a wake-up or an abort ends. `wake` works as soon as the promise is there. */
 export function pause(milliseconds: number, signal?: AbortSignal): { done: Promise<void>; wake: () => void } {
   let wake = () => {};
   const done = new Promise<void>((resolve) => {
     const timer = setTimeout(end, Math.min(milliseconds, TIMER_LIMIT));
+    const off = signal && onAbort(signal, end);
     function end() {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
+      off?.();
       resolve();
     }
-    signal?.addEventListener("abort", end);
     wake = end;
   });
   return { done, wake };

@@ -155,8 +155,10 @@ test("parse() tells at which byte a record was cut: before, in or after its firs
     ["record of 47", [2]],
     ["record of 471", [3]],
     ["record of 4711", [4, 5]],
+    // Nothing yet says that it is ours.
+    ["foreign", range(6, 16)],
     // Also where the cut goes through a character, and where only the last line break is missing.
-    ["damaged of 4711", range(6, whole.length - 1)],
+    ["damaged of 4711", range(17, whole.length - 1)],
     ["full record", [whole.length]],
   ]);
 });

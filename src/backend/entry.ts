@@ -52,8 +52,11 @@ export function readContent(sys: Disk, path: string): { content: Content; stat: 
   }
 }
 
-/** Reads and judges `P.pid` or one of its links; undefined where there is none. */
-export function readEntry(sys: System, path: string, entry: string): Entry | undefined {
+/**
+ * Reads and judges `P.pid` or one of its links; undefined where there is none.
+ * The age of a damaged file is told by making another beside it, if that is allowed.
+ */
+export function readEntry(sys: System, path: string, entry: string, mayWrite = true): Entry | undefined {
   const read = readContent(sys, entry);
   if (!read) return undefined;
   const { content, stat } = read;
@@ -64,7 +67,13 @@ export function readEntry(sys: System, path: string, entry: string): Entry | und
     // A foreign PID file: its inode can come back within the second, its PID cannot.
     return { nonce: holder.nonce ?? `${standIn}-${holder.pid}`, holder, owner: judge(holder, sys) };
   }
-  return { nonce: standIn, holder: undefined, owner: judgeDamaged(sys, path, entry, stat) };
+  return {
+    nonce: standIn,
+    holder: undefined,
+    owner: mayWrite
+      ? judgeDamaged(sys, path, entry, stat)
+      : { state: "unknown", reason: `${quoted(entry)} is damaged` },
+  };
 }
 
 /**
@@ -113,7 +122,8 @@ const quoted = (path: string) => JSON.stringify(path);
 
 /** What is in the way, and why, where that is not plain from its being alive. */
 export function refusalBy({ nonce, holder, owner }: Entry): Refusal {
-  return { token: nonce, reason: owner.state === "alive" && holder ? undefined : owner.reason, holder: () => holder };
+  const doubt = owner.state === "alive" && holder ? undefined : owner.reason;
+  return { token: nonce, who: () => ({ holder, doubt }) };
 }
 
 /** The record of an acquisition. */

@@ -7,12 +7,14 @@
  * The numbers are the steps of the protocol.
  */
 import { dirname } from "node:path";
-import type { Attempt, Hold, Refusal, Request } from "../backend.ts";
+import type { Attempt, Hold, InTheWay, Refusal, Request } from "../backend.ts";
+import { inspectKernel } from "../inspect.ts";
+import { judge } from "../owner.ts";
 import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { holdsHere } from "../registry.ts";
 import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
-import { pidPath, readContent, readEntry, recordOf, refusalBy } from "./entry.ts";
+import { pidPath, readEntry, recordOf, refusalBy } from "./entry.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
 const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
@@ -28,6 +30,9 @@ const REPLACED_LIMIT = 1000;
 
 /** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
 export function tryFlock(sys: System, request: Request, session?: Session): Attempt {
+  // Looked at before anything is made or written, because a refused try must change nothing.
+  const { refusal } = lookAtPidFile(sys, request.path);
+  if (refusal) return { refusal };
   let failure: SystemError | undefined;
   for (let replaced = 0; replaced < REPLACED_LIMIT; replaced++) {
     const opened = session?.take() ?? (failure ? reopen(sys, request, failure) : open(sys, request));
@@ -107,7 +112,7 @@ function tryOn(sys: System, opened: Opened, request: Request, session: Session |
   try {
     if (mode === "shared" && !holdsHere(token) && writerWaits(sys, path)) return { refusal: writerFirst(token) };
     if (file.flock(mode) === "held") { // 2
-      const refusal = { token, reason: undefined, holder: () => recordedHolder(sys, path) };
+      const refusal = { token, who: () => kernelHolder(sys, path) };
       if (!session) return { refusal };
       // A waiter keeps the file open, unless it has the one that nobody else will come to.
       if (sys.stat(path)?.identity !== token) return undefined;
@@ -119,9 +124,9 @@ function tryOn(sys: System, opened: Opened, request: Request, session: Session |
     if (sys.stat(path)?.identity !== token) return undefined;
     const announcement = mode === "exclusive" ? announce(sys, file, writable, request) : NOTHING; // 4, 5
     try {
-      const refusal = pidFileInTheWay(sys, path); // 6
+      const { refusal, dead } = lookAtPidFile(sys, path); // 6
       held = refusal === undefined;
-      return refusal ? { refusal } : { hold: holdOf(sys, path, file, token, announcement) }; // 7
+      return refusal ? { refusal } : { hold: holdOf(sys, path, file, token, announcement), dead }; // 7
     } finally {
       if (!held) announcement.takeBack();
     }
@@ -182,28 +187,47 @@ function ignoringFailure(call: () => void): void {
 }
 
 /** 6. Somebody without a kernel lock may hold it by PID file. */
-function pidFileInTheWay(sys: System, path: string): Refusal | undefined {
+function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: boolean } {
   const entry = readEntry(sys, path, pidPath(path));
-  return !entry || entry.owner.state === "dead" ? undefined : refusalBy(entry);
+  if (!entry) return {};
+  if (entry.owner.state === "dead") return { dead: true };
+  // A daemon may keep its own PID there, as daemons do, and lock `P` all the same.
+  const own = entry.holder?.nonce === undefined && entry.holder?.pid === sys.self().pid;
+  return own ? {} : { refusal: refusalBy(entry) };
 }
 
-function recordedHolder(sys: System, path: string): LockHolder | undefined {
-  const content = readContent(sys, path)?.content;
-  return content?.kind === "record" ? content.holder : undefined;
+/** For a message: the record may be a dead holder's, while a program without a record has the lock. */
+function kernelHolder(sys: System, path: string): InTheWay {
+  const { state, holder } = inspectKernel(sys, path);
+  if (state === "free" || state === "stale" || !holder) return {};
+  const { state: owner, reason } = judge(holder, sys);
+  return { holder, doubt: owner === "alive" ? undefined : reason };
 }
 
 function holdOf(sys: System, path: string, file: OpenFile, token: string, announcement: Announcement): Hold {
+  const isOurs = () => {
+    try {
+      return sys.stat(path)?.identity === token;
+    } catch (error) {
+      if (error instanceof SystemError) return true; // it cannot be looked at; nothing says that it is lost
+      throw error;
+    }
+  };
   return {
     token,
     stale: announcement.stale,
     release() {
       try {
-        if (sys.stat(path)?.identity !== token) return "lost";
+        if (!isOurs()) return "lost";
         announcement.clear();
         return "released";
       } finally {
         file.close();
       }
+    },
+    leave() {
+      announcement.clear();
+      return "held";
     },
   };
 }

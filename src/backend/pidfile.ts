@@ -7,29 +7,25 @@
  * the first takes it, the second unlinks the first one's file. The labels are
  * the protocol's; `tests/explore` tries every interleaving of this very code.
  */
-import { basename, dirname, join } from "node:path";
 import type { Attempt, Refusal, Request } from "../backend.ts";
-import type { Content, LockHolder } from "../record.ts";
-import { flocksOn } from "../sys/locks.ts";
 import { judge } from "../owner.ts";
+import type { LockHolder } from "../record.ts";
+import { flocksOn } from "../sys/locks.ts";
 import { type System, SystemError } from "../sys/sys.ts";
-import {
-  type Entry,
-  linkPath,
-  NO_HARD_LINKS,
-  pidPath,
-  readContent,
-  readEntry,
-  recordOf,
-  refusalBy,
-  temporaryPath,
-} from "./entry.ts";
+import { type Entry, linkPath, pidPath, readContent, readEntry, recordOf, refusalBy, temporaryPath } from "./entry.ts";
+import { discard, nonceAt, publish, sweep } from "./publish.ts";
+
+/** More takeovers than that do not die one after another. */
+const LONGEST_CHAIN = 100;
+
+/** Nonces of PID files of ours that could not be removed: nobody holds them, and the next try removes them. */
+const abandoned = new Set<string>();
 
 /** Where an attempt stands: a step of the protocol, and all that it knows there. */
 export type Step =
   | { readonly at: "A1" | "A2" }
   /** `root`: the dead owner's nonce in `P.pid`; `cur`: the last one of the chain. */
-  | { readonly at: "A3" | "A4" | "A5" | "A6"; readonly root: Entry; readonly cur: string }
+  | { readonly at: "A3" | "A4" | "A5" | "A6"; readonly root: Entry; readonly cur: string; readonly hops: number }
   /** A takeover by `other` is under way, if `P.pid` still is what it takes over. */
   | { readonly at: "A4 again"; readonly root: Entry; readonly other: Entry }
   | { readonly at: "sweep" | "B"; readonly nonce: string; readonly stale?: LockHolder; readonly cur?: string };
@@ -55,7 +51,11 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     case "A2": {
       const root = readEntry(sys, path, pidPath(path));
       if (!root) return { at: "A1" };
-      return root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce } : { refusal: refusalBy(root) };
+      if (abandoned.delete(root.nonce)) {
+        sys.unlink(pidPath(path));
+        return { at: "A1" };
+      }
+      return root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -64,9 +64,10 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     case "A4": {
       const other = readEntry(sys, path, linkPath(path, step.cur));
       if (!other) return { at: "A2" };
-      return other.owner.state === "dead"
-        ? { ...step, at: "A3", cur: other.nonce }
-        : { at: "A4 again", root: step.root, other };
+      if (other.owner.state !== "dead") return { at: "A4 again", root: step.root, other };
+      // Each hop is a takeover that died; links that lead in a circle are somebody's prank.
+      if (step.hops === LONGEST_CHAIN) throw new SystemError("ELOOP", `the files beside ${pidPath(path)} form a loop`);
+      return { ...step, at: "A3", cur: other.nonce, hops: step.hops + 1 };
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
@@ -90,6 +91,30 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       return { at: "B", nonce: step.nonce, stale: step.stale };
     case "B":
       return settle(sys, request, step.nonce, step.stale);
+  }
+}
+
+/**
+ * Removes a dead owner's PID file for one who holds the kernel lock, and returns
+ * that owner: left there, it would be in the way for good once its PID is reused.
+ */
+export function removeDead(sys: System, request: Request): LockHolder | undefined {
+  try {
+    if (!readEntry(sys, request.path, pidPath(request.path))) return undefined;
+    let step: Step = { at: "A2" };
+    for (;;) {
+      if (step.at === "A1") return undefined; // somebody else removed it
+      if (step.at === "B") {
+        release(sys, request.path, step.nonce);
+        return step.stale;
+      }
+      const next: Step | Attempt = advance(sys, request, step);
+      if (!("at" in next)) return undefined; // somebody else takes it over, and will find us
+      step = next;
+    }
+  } catch (error) {
+    if (error instanceof SystemError) return undefined; // it may not be removed: it stays, and stays dead
+    throw error;
   }
 }
 
@@ -117,16 +142,32 @@ function replace(sys: System, request: Request, nonce: string): void {
 
 /** B. The kernel's holders announce themselves before they look at `P.pid`, and we after: one sees the other. */
 function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder | undefined): Attempt {
-  let refusal: Refusal | undefined;
+  let refusal: Refusal | undefined, held = false;
   try {
     refusal = kernelHolder(sys, path);
-  } catch (error) {
-    release(sys, path, nonce);
-    throw error;
+    held = refusal === undefined;
+  } finally {
+    if (!held) giveBack(sys, path, nonce);
   }
-  if (!refusal) return { hold: { token: nonce, stale, release: () => release(sys, path, nonce) } };
-  release(sys, path, nonce);
-  return { refusal };
+  if (refusal) return { refusal };
+  return {
+    hold: {
+      token: nonce,
+      stale,
+      release: () => release(sys, path, nonce),
+      leave: () => (giveBack(sys, path, nonce), "released"),
+    },
+  };
+}
+
+/** Releases; where that fails, the next try of this process does. */
+function giveBack(sys: System, path: string, nonce: string): void {
+  try {
+    release(sys, path, nonce);
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+    abandoned.add(nonce);
+  }
 }
 
 function kernelHolder(sys: System, path: string): Refusal | undefined {
@@ -134,18 +175,37 @@ function kernelHolder(sys: System, path: string): Refusal | undefined {
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
+  const token = stat.identity;
+  if (sys.way) {
+    // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
+    const probed = probe(sys, path);
+    if (probed) {
+      return probed === "free" ? undefined : { token, who: () => ({ holder, doubt: "the kernel has a lock on it" }) };
+    }
+  }
   const verdict = holder && judge(holder, sys);
   if (verdict && verdict.state !== "dead") {
-    return { token: stat.identity, reason: verdict.reason, holder: () => holder };
+    return { token, who: () => ({ holder, doubt: verdict.state === "alive" ? undefined : verdict.reason }) };
   }
-  const locks = flocksOn(sys.kernelLocks() ?? "", stat);
+  const locks = flocksOn(sys.kernelLocks() ?? "", stat, sys.mounts());
   if (locks.length === 0) return undefined;
   const pids = locks.map(({ pid }) => pid).join(", ");
-  return {
-    token: stat.identity,
-    reason: `the kernel shows a lock on it, taken by pid ${pids}`,
-    holder: () => undefined,
-  };
+  return { token, who: () => ({ doubt: `the kernel shows a lock on it, taken by pid ${pids}` }) };
+}
+
+/** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */
+function probe(sys: System, path: string): "free" | "held" | undefined {
+  try {
+    const file = sys.openLock(path, "read", 0);
+    try {
+      return file.flock("exclusive") === "held" ? "held" : "free";
+    } finally {
+      file.close();
+    }
+  } catch (error) {
+    if (error instanceof SystemError) return undefined; // no kernel lock on this file system
+    throw error;
+  }
 }
 
 function release(sys: System, path: string, nonce: string): "released" | "lost" {
@@ -153,92 +213,4 @@ function release(sys: System, path: string, nonce: string): "released" | "lost" 
   if (nonceAt(sys, pidPath(path)) !== nonce) return "lost";
   sys.unlink(pidPath(path));
   return "released";
-}
-
-function nonceAt(sys: System, file: string): string | undefined {
-  const content = readContent(sys, file)?.content;
-  return content?.kind === "record" ? content.holder.nonce : undefined;
-}
-
-/** Makes `target` with a record of ours, complete or not at all, unless it exists. */
-function publish(sys: System, request: Request, target: string, nonce: string): "made" | "exists" {
-  const bytes = recordOf(sys, request, nonce);
-  const temporary = temporaryPath(request.path, sys.self().pid, nonce);
-  sys.create(temporary, bytes, request.fileMode);
-  try {
-    sys.link(temporary, target);
-    return "made";
-  } catch (error) {
-    if (!(error instanceof SystemError)) throw error;
-    // NFS may repeat a request whose answer was lost, and then say EEXIST of our own link (open(2), O_EXCL).
-    if (error.code === "EEXIST") return nonceAt(sys, target) === nonce ? "made" : "exists";
-    // A process on another host, to which our PID is nobody's, swept the temporary file.
-    if (error.code === "ENOENT") return "exists";
-    if (!NO_HARD_LINKS.has(error.code)) throw error;
-  } finally {
-    discard(sys, temporary);
-  }
-  return publishWithoutLinks(sys, request, target, nonce, bytes);
-}
-
-/** Others see it empty for a moment: where nobody has hard links, a damaged file is never taken over. */
-function publishWithoutLinks(sys: System, { fileMode }: Request, target: string, nonce: string, bytes: Uint8Array) {
-  try {
-    sys.create(target, bytes, fileMode);
-  } catch (error) {
-    if (error instanceof SystemError && error.code === "EEXIST") return "exists";
-    throw error;
-  }
-  // A process that may link, where we alone may not, takes a file that stays
-  // empty for 2 s for a power cut's. If we were stopped that long, it is not ours.
-  return nonceAt(sys, target) === nonce ? "made" : "exists";
-}
-
-/** Removes a file of ours; where that fails it is litter, which stops nobody once we are dead. */
-function discard(sys: System, path: string): void {
-  try {
-    sys.unlink(path);
-  } catch (error) {
-    if (!(error instanceof SystemError)) throw error;
-  }
-}
-
-/**
- * Removes what takeovers left: links, for whoever still stands on one fails at
- * A5; and temporary files of the dead. Nothing that has not exactly such a name.
- */
-function sweep(sys: System, path: string, nonce: string): void {
-  const directory = dirname(path);
-  const prefix = `${basename(path)}.pid.`;
-  let names: string[] = [];
-  try {
-    names = sys.list(directory);
-  } catch (error) {
-    // A directory that may be written but not read: the litter stays.
-    if (!(error instanceof SystemError)) throw error;
-  }
-  for (const name of names) {
-    if (!name.startsWith(prefix)) continue;
-    const rest = name.slice(prefix.length);
-    const file = join(directory, name);
-    if (isNonce(rest) ? rest !== nonce : isDeadTemporary(sys, file, rest)) discard(sys, file);
-  }
-}
-
-const isNonce = (name: string) => /^(?:[0-9a-f]{32}|ino-\d+-\d+(?:-\d+)?)$/.test(name);
-
-function isDeadTemporary(sys: System, file: string, name: string): boolean {
-  const pid = /^tmp-([1-9]\d{0,9})-[0-9a-f]{32}$/.exec(name)?.[1];
-  if (!pid) return false;
-  let content: Content | undefined;
-  try {
-    content = readContent(sys, file)?.content;
-  } catch (error) {
-    if (error instanceof SystemError) return false; // not a file, or not ours to read: left alone
-    throw error;
-  }
-  // Its record says whose it is; a cut one has only the name's PID.
-  return content?.kind === "record"
-    ? judge(content.holder, sys).state === "dead"
-    : Number(pid) < 2 ** 31 && sys.exists(Number(pid)) === "gone";
 }

@@ -82,6 +82,5 @@ function lockTurn(sys: System, path: string, accesses: Access[], mode: "exclusiv
 /** Refused by a writer that waits. */
 export const writerFirst = (token: string): Refusal => ({
   token,
-  reason: "a writer waits for it, and goes before new readers",
-  holder: () => undefined,
+  who: () => ({ doubt: "a writer waits for it, and goes before new readers" }),
 });

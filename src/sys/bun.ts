@@ -1,7 +1,7 @@
 /** Bun. The only file that names it. */
 import type { Bind } from "./calls.ts";
 import { PLATFORMS } from "./libc.ts";
-import { markUncaught } from "./node.ts";
+import { onEnd } from "./node.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** The one call of `bun:ffi` that we make; its package of types would be a dependency. */
@@ -35,12 +35,12 @@ export function bunRuntime(): Runtime | undefined {
     },
     permits: () => true,
     may: { kill: true, hostname: true, uid: true, proc: true },
-    onCrash(mark) {
-      markUncaught(mark);
+    onEnd(leave, crash) {
+      onEnd(leave, crash);
       // No monitor sees a rejection here, and the exit event that follows says 0.
       process.on("unhandledRejection", function seen(reason) {
         if (process.listenerCount("unhandledRejection") > 1) return; // the program handles it
-        mark();
+        crash();
         process.off("unhandledRejection", seen);
         Promise.reject(reason); // and now the process dies of it, as it would have
       });

@@ -67,7 +67,7 @@ function lockError(error: unknown): SystemError {
 function describe(info: Deno.FileInfo): FileStat {
   // Beyond 2^53 an inode number has lost its last digits; its birth tells twins apart.
   const ino = info.ino ?? 0;
-  const birth = Number.isSafeInteger(ino) ? "" : `:${info.birthtime?.getTime()}`;
+  const twin = Number.isSafeInteger(ino) ? "" : `:${info.birthtime?.getTime()}`;
   return {
     kind: info.isFile
       ? "file"
@@ -80,11 +80,21 @@ function describe(info: Deno.FileInfo): FileStat {
       : info.isSocket
       ? "socket"
       : "device",
-    identity: `${info.dev}:${ino}${birth}`,
-    inode: String(ino),
+    identity: `${info.dev}:${ino}${twin}`,
+    inode: String(BigInt(ino)),
     size: info.size,
     changed: Math.floor((info.ctime?.getTime() ?? 0) / 1000),
   };
+}
+
+function look(path: string): FileStat | undefined {
+  try {
+    return describe(deno!.lstatSync(path)); // `!` as above
+  } catch (error) {
+    // The cast: Deno throws Errors, those of the system with a code.
+    if ((error as { code?: string }).code === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 /** What open(2) answers for them elsewhere. */
@@ -97,23 +107,14 @@ const REFUSED: Record<string, string> = { symlink: "ELOOP", directory: "EISDIR",
  * truncated or written before that.
  */
 function openLock(path: string, access: Access, mode: number): OpenFile {
-  const { openSync, lstatSync } = deno!; // `!` as above
+  const { openSync } = deno!; // `!` as above
   const write = access !== "read";
   for (const kind of write ? ["read", "write"] as const : ["read"] as const) {
     if (!permits(kind, path)) throw new SystemError("EACCES", `Deno has no --allow-${kind} for it`);
   }
-  const look = (): FileStat | undefined => {
-    try {
-      return describe(lstatSync(path));
-    } catch (error) {
-      // The cast: Deno throws Errors, those of the system with a code.
-      if ((error as { code?: string }).code === "ENOENT") return undefined;
-      throw error;
-    }
-  };
   return named(() => {
     for (let attempt = 0;; attempt++) {
-      const before = look();
+      const before = look(path);
       if (before && before.kind !== "file") {
         throw new SystemError(REFUSED[before.kind] ?? "EINVAL", `it is a ${before.kind}`);
       }
@@ -201,10 +202,14 @@ export function denoRuntime(): Runtime | undefined {
       },
       proc: false, // it needs --allow-all, and asks on the terminal without; libc reads it under --allow-ffi
     },
-    onCrash() {}, // no exit event follows a crash here
+    onEnd(leave) {
+      process.on("exit", leave);
+      // Deno.exit() fires only this. No exit event at all follows a crash here.
+      addEventListener("unload", leave);
+    },
     fallback: () =>
       atLeast(version.deno, [2, 7, 0])
-        ? { way: "FsFile", openLock }
+        ? { way: "FsFile", openLock, stat: (path) => named(() => look(path)) }
         : { unavailable: `Deno ${version.deno} has no flock(2) without FFI (2.7.0 has)` },
   };
 }

@@ -27,10 +27,13 @@ export type Permits = (kind: "read" | "write", path: string) => boolean;
 
 /** Runs a file call and turns what it throws into a {@linkcode SystemError}. */
 export function named<T>(call: () => T): T {
-  try {
-    return call();
-  } catch (error) {
-    throw asSystemError(error);
+  for (;;) {
+    try {
+      return call();
+    } catch (error) {
+      const failure = asSystemError(error);
+      if (failure.code !== "EINTR") throw failure;
+    }
   }
 }
 
@@ -41,7 +44,13 @@ function asSystemError(error: unknown): SystemError {
   return new SystemError(code ?? "EIO", message, { cause: error });
 }
 
+/** Linux's inode numbers are unsigned; some runtimes show the large ones as negative. */
+const unsigned = (number: bigint) => BigInt.asUintN(64, number);
+
 function describe(stat: fs.BigIntStats): FileStat {
+  const inode = unsigned(stat.ino);
+  // Deno rounds an inode number beyond 2^53; there its birth tells twins apart.
+  const twin = inode > Number.MAX_SAFE_INTEGER ? `:${stat.birthtimeNs / 1_000_000_000n}` : "";
   return {
     kind: stat.isFile()
       ? "file"
@@ -54,8 +63,9 @@ function describe(stat: fs.BigIntStats): FileStat {
       : stat.isSocket()
       ? "socket"
       : "device",
-    identity: `${stat.dev}:${stat.ino}`,
-    inode: String(stat.ino),
+    identity: `${unsigned(stat.dev)}:${inode}${twin}`,
+    // Rounded as the coarsest runtime rounds it: what is named after it must have one name in all.
+    inode: String(BigInt(Number(inode))),
     size: Number(stat.size),
     changed: Number(stat.ctimeNs / 1_000_000_000n),
   };

@@ -28,9 +28,9 @@ export function mayAskDirectory(): boolean {
   return thisRuntime().permits("read", ".");
 }
 
-/** Calls back when this process is about to die of an error. */
-export function onCrash(mark: () => void): void {
-  thisRuntime().onCrash(mark);
+/** Calls back when this process, or this Worker, ends in order; and when it is about to die of an error. */
+export function onEnd(leave: () => void, crash: () => void): void {
+  thisRuntime().onEnd(leave, crash);
 }
 
 const attempt = <T>(call: () => T): T | undefined => {
@@ -43,12 +43,11 @@ const attempt = <T>(call: () => T): T | undefined => {
 
 /** libc through FFI, or why not. */
 function load(runtime: Runtime): Calls | string {
-  const ffi = runtime.ffi();
-  if ("unavailable" in ffi) return ffi.unavailable;
   try {
-    return bindCalls(process.platform, ffi.library, ffi.bind);
+    const ffi = runtime.ffi();
+    return "unavailable" in ffi ? ffi.unavailable : bindCalls(process.platform, ffi.library, ffi.bind);
   } catch (error) {
-    return `${ffi.library} could not be loaded: ${error instanceof Error ? error.message : error}`;
+    return `the C library could not be loaded: ${error instanceof Error ? error.message : error}`;
   }
 }
 
@@ -81,6 +80,7 @@ function assemble(runtime: Runtime): System {
       }
     },
     look: (other) => look(process.platform, other, reader),
+    mounts: () => reader.text("/proc/self/mountinfo"),
     kernelLocks() {
       const text = reader.text("/proc/locks");
       // Beyond a page it is no snapshot, and a line can be missed while others go: two readings miss less.
@@ -105,7 +105,9 @@ function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way
   const why = `flock(2) through ${way}, because ${loaded}`;
   if ("flock" in fallback) return { disk: nodeFiles(fallback.flock, permits), way, why };
   const disk = nodeFiles(() => "held", permits); // never called: openLock is the runtime's own
-  return { disk: { ...disk, openLock: fallback.openLock }, way, why };
+  const { openLock, stat } = fallback;
+  const allowed = (path: string) => (permits("read", path) ? stat : disk.stat)(path); // the latter says what is missing
+  return { disk: { ...disk, openLock, stat: allowed }, way, why };
 }
 
 function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {

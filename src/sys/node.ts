@@ -6,11 +6,11 @@
  * the command shares, so it stays when the command is gone.
  */
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, readFileSync } from "node:fs";
+import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { type Bind, contention } from "./calls.ts";
 import { messageErrno } from "./errno.ts";
-import type { Flock } from "./files.ts";
+import { type Flock, named } from "./files.ts";
 import { type CType, PLATFORMS } from "./libc.ts";
 import type { Runtime } from "./runtime.ts";
 import { SystemError } from "./sys.ts";
@@ -43,13 +43,13 @@ function bindWith(module: NodeFfi): Bind {
   };
 }
 
-/** Where flock(1) is: absolute directories only, so that none is run from the current one. */
+/** Where flock(1) is: the system's own before another, and absolute directories only, so none from the current one. */
 function flockCommand(): string | undefined {
-  const directories = [...(process.env.PATH ?? "").split(":"), "/usr/bin", "/bin", "/usr/local/bin"];
+  const directories = ["/usr/bin", "/bin", "/usr/local/bin", ...(process.env.PATH ?? "").split(":")];
   return directories.filter(isAbsolute).map((directory) => join(directory, "flock")).find((file) => {
     try {
       accessSync(file, constants.X_OK);
-      return true;
+      return statSync(file).isFile();
     } catch {
       return false; // not there: the next directory
     }
@@ -59,11 +59,13 @@ function flockCommand(): string | undefined {
 /** flock(1) of util-linux and of BusyBox: 1 and nothing said is contention. */
 function flockBy(command: string): Flock {
   return (fd, mode) => {
-    const { status, stderr, error } = spawnSync(command, ["-n", mode === "exclusive" ? "-x" : "-s", "3"], {
-      stdio: ["ignore", "ignore", "pipe", fd],
-      env: { LC_ALL: "C" },
-      encoding: "utf8",
-    });
+    const { status, stderr, error } = named(() =>
+      spawnSync(command, ["-n", mode === "exclusive" ? "-x" : "-s", "3"], {
+        stdio: ["ignore", "ignore", "pipe", fd],
+        env: { LC_ALL: "C" },
+        encoding: "utf8",
+      })
+    );
     // The cast: what spawnSync cannot start it says with a code.
     if (error) throw new SystemError((error as NodeJS.ErrnoException).code ?? "EIO", `${command}: ${error.message}`);
     if (status === 1 && stderr === "") return "held";
@@ -84,11 +86,12 @@ function locked(fd: number): boolean {
   }
 }
 
-/** An uncaught error, or a rejection that becomes one, unless the program handles those itself. */
-export function markUncaught(mark: () => void): void {
+/** Exit, and an uncaught error, or a rejection that becomes one, unless the program handles those itself. */
+export function onEnd(leave: () => void, crash: () => void): void {
+  process.on("exit", leave);
   // A monitor, not a handler: what the process dies of stays as it is.
   process.on("uncaughtExceptionMonitor", () => {
-    if (process.listenerCount("uncaughtException") === 0) mark();
+    if (process.listenerCount("uncaughtException") === 0) crash();
   });
 }
 
@@ -108,8 +111,11 @@ export function nodeRuntime(): Runtime {
     },
     permits: () => true,
     may: { kill: true, hostname: true, uid: true, proc: true },
-    onCrash: markUncaught,
+    onEnd,
     fallback() {
+      if (process.permission?.has("child") === false) {
+        return { unavailable: "it may not run flock(1) (--allow-child-process)" };
+      }
       const command = flockCommand();
       return command
         ? { way: "flock(1)", flock: flockBy(command) }

@@ -3,7 +3,7 @@
  * it, and each is the only file that names its runtime.
  */
 import type { Bind } from "./calls.ts";
-import type { Access, KernelLockWay, OpenFile } from "./sys.ts";
+import type { Disk, KernelLockWay } from "./sys.ts";
 import type { Flock, Permits } from "./files.ts";
 
 /** A way to the kernel lock, or why there is none. */
@@ -20,11 +20,12 @@ export interface Runtime {
   /** Whether `process.kill(pid, 0)`, `os.hostname()` and `/proc` through `node:fs` may be
    * used; each may prompt in a runtime with permissions. */
   readonly may: { readonly kill: boolean; readonly hostname: boolean; readonly uid: boolean; readonly proc: boolean };
-  /** Calls back when the process is about to die of an error, where an exit event follows that does not tell. */
-  onCrash(mark: () => void): void;
+  /** Calls `leave` at an exit event, after `crash` where that event follows an error and does not tell. */
+  onEnd(leave: () => void, crash: () => void): void;
   /** Another way to `flock(2)`, for when there is no FFI. */
   fallback():
     | { readonly way: KernelLockWay; readonly flock: Flock }
-    | { readonly way: KernelLockWay; readonly openLock: (path: string, access: Access, mode: number) => OpenFile }
+    /** `openLock`, and the `stat` that tells the same identities as its files. */
+    | ({ readonly way: KernelLockWay } & Pick<Disk, "openLock" | "stat">)
     | Unavailable;
 }

@@ -21,7 +21,7 @@ export interface FileStat {
   readonly kind: "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
   /** Device and inode as one text: equal if and only if it is the same file. */
   readonly identity: string;
-  /** The inode's number, as text. */
+  /** The inode's number as text, rounded to a double beyond 2^53. */
   readonly inode: string;
   /** Bytes. */
   readonly size: number;
@@ -103,6 +103,8 @@ export interface Processes {
   look(pid: number): ProcessLook | undefined;
   /** `/proc/locks`; undefined where there is none, or it may not be read. */
   kernelLocks(): string | undefined;
+  /** `/proc/self/mountinfo`; undefined where there is none, or it may not be read. */
+  mounts(): string | undefined;
 }
 
 /** By which way this process gets `flock(2)`. */

@@ -17,7 +17,7 @@ type Edit = readonly [file: "flock.ts" | "pidfile.ts", before: string, after: st
 export const MUTANTS: Record<string, Edit[]> = {
   "unlink and recreate": [[
     "pidfile.ts",
-    `root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce }`,
+    `root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce, hops: 0 }`,
     `root.owner.state === "dead" ? (discard(sys, pidPath(path)), { at: "A1" })`,
   ]],
   "no second read": [[
@@ -42,7 +42,7 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
   try {
     const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
-    for (const name of ["entry.ts", "flock.ts", "pidfile.ts"]) {
+    for (const name of ["entry.ts", "flock.ts", "pidfile.ts", "publish.ts", "session.ts"]) {
       let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);
       for (const [file, before, after] of edits) {
         if (file !== name) continue;

@@ -4,7 +4,7 @@
  * holders, or one from which the lock can never be taken again.
  */
 import type { Attempt, Request } from "../../src/backend.ts";
-import type { Step } from "../../src/backend/pidfile.ts";
+import { removeDead, type Step } from "../../src/backend/pidfile.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";
 import { type Exchange, exchanges } from "./symmetry.ts";
 import { type Answer, clone, Machine, type Operation, PATH, pidOf, STOP, type World } from "./world.ts";
@@ -16,7 +16,7 @@ export interface Backends {
 }
 
 export interface Scenario {
-  /** One letter a process: F kernel back end, P PID-file back end. */
+  /** One letter a process: F kernel back end, C the same and it clears a dead owner's PID file, P PID-file back end. */
   readonly kinds: string;
   /** Acquisitions that each process tries. */
   readonly attempts: number;
@@ -90,10 +90,15 @@ export function explore(backends: Backends, scenario: Scenario): Report {
     const machine = new Machine(world, me, where, history, links, perform);
     let outcome: Run["outcome"] = "stopped";
     try {
-      const made = kind === "F" ? backends.tryFlock(machine, request) : backends.advance(machine, request, step);
+      const made = kind === "P" ? backends.advance(machine, request, step) : backends.tryFlock(machine, request);
       // From one step to the next nothing is remembered but the step.
       if ("at" in made) return next(run(world, me, { ...process, step: made, history: [] }, 0, kind), machine);
       outcome = "refusal" in made ? "refused" : "held";
+      if (kind === "C" && "hold" in made) {
+        outcome = "stopped"; // while it still clears away
+        removeDead(machine, request);
+        outcome = "held";
+      }
       const heldAfter = machine.done;
       if ("hold" in made) {
         try {

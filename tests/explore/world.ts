@@ -260,6 +260,8 @@ export class Machine implements System {
   /** Unreadable: the harder case, where back ends see each other by what they write. */
   kernelLocks(): undefined {}
 
+  mounts(): undefined {}
+
   nonce(): string {
     return `${letterOf(this.#me)}${this.#where}${this.#nonces++}`.padStart(32, "0");
   }

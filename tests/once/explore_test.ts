@@ -30,6 +30,12 @@ const SCENARIOS: Record<string, Scenario> = {
     files: { "/d/P.pid": DEAD(7779, "1"), [`/d/P.pid.${"1".padStart(32, "0")}`]: DEAD(7778, "2") },
   },
   "an old damaged PID file": { kinds: "PPP", attempts: 1, crashes: 1, files: { "/d/P.pid": { old: "4711\n{" } } },
+  "a kernel holder that clears away a dead owner's PID file": {
+    kinds: "CPP",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P.pid": DEAD(7779, "1") },
+  },
   "a dead kernel holder's record and a dead owner's PID file": {
     kinds: "PFF",
     attempts: 1,
