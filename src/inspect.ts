@@ -1,4 +1,5 @@
 /** Who holds a lock, without ever taking it. Reads, and changes nothing. */
+import type { InTheWay } from "./backend.ts";
 import { pidPath, readContent, readEntry } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
 import type { LockBackend, LockMode } from "./options.ts";
@@ -88,4 +89,12 @@ function byRecord(sys: System, path: string, holder: LockHolder | undefined, bec
   const owner = judge(holder, sys);
   const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];
   return { path, state, backend: "flock", mode: holder.mode, holder, reason: `${owner.reason}; ${unseen}` };
+}
+
+/** For a message: the record may be a dead holder's, while a program without a record has the lock. */
+export function whoHolds(sys: System, path: string): InTheWay {
+  const { state, holder } = inspectKernel(sys, path);
+  if (state === "free" || state === "stale" || !holder) return {};
+  const { state: owner, reason } = judge(holder, sys);
+  return { holder, doubt: owner === "alive" ? undefined : reason };
 }

@@ -7,9 +7,8 @@
  * The numbers are the steps of the protocol.
  */
 import { dirname } from "node:path";
-import type { Attempt, Hold, InTheWay, Refusal, Request } from "../backend.ts";
-import { inspectKernel } from "../inspect.ts";
-import { judge } from "../owner.ts";
+import type { Attempt, Hold, Refusal, Request } from "../backend.ts";
+import { whoHolds } from "../inspect.ts";
 import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { holdsHere } from "../registry.ts";
@@ -112,7 +111,7 @@ function tryOn(sys: System, opened: Opened, request: Request, session: Session |
   try {
     if (mode === "shared" && !holdsHere(token) && writerWaits(sys, path)) return { refusal: writerFirst(token) };
     if (file.flock(mode) === "held") { // 2
-      const refusal = { token, who: () => kernelHolder(sys, path) };
+      const refusal = { token, who: () => whoHolds(sys, path) };
       if (!session) return { refusal };
       // A waiter keeps the file open, unless it has the one that nobody else will come to.
       if (sys.stat(path)?.identity !== token) return undefined;
@@ -194,14 +193,6 @@ function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: b
   // A daemon may keep its own PID there, as daemons do, and lock `P` all the same.
   const own = entry.holder?.nonce === undefined && entry.holder?.pid === sys.self().pid;
   return own ? {} : { refusal: refusalBy(entry) };
-}
-
-/** For a message: the record may be a dead holder's, while a program without a record has the lock. */
-function kernelHolder(sys: System, path: string): InTheWay {
-  const { state, holder } = inspectKernel(sys, path);
-  if (state === "free" || state === "stale" || !holder) return {};
-  const { state: owner, reason } = judge(holder, sys);
-  return { holder, doubt: owner === "alive" ? undefined : reason };
 }
 
 function holdOf(sys: System, path: string, file: OpenFile, token: string, announcement: Announcement): Hold {

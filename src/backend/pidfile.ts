@@ -8,6 +8,7 @@
  * the protocol's; `tests/explore` tries every interleaving of this very code.
  */
 import type { Attempt, Refusal, Request } from "../backend.ts";
+import { whoHolds } from "../inspect.ts";
 import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { flocksOn } from "../sys/locks.ts";
@@ -171,40 +172,32 @@ function giveBack(sys: System, path: string, nonce: string): void {
 }
 
 function kernelHolder(sys: System, path: string): Refusal | undefined {
+  // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
+  const probed = sys.way ? probe(sys, path) : undefined;
+  if (probed) return probed === "free" ? undefined : { token: probed.heldOn, who: () => whoHolds(sys, path) };
   const read = readContent(sys, path);
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
-  const token = stat.identity;
-  if (sys.way) {
-    // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
-    const probed = probe(sys, path);
-    if (probed) {
-      return probed === "free" ? undefined : { token, who: () => ({ holder, doubt: "the kernel has a lock on it" }) };
-    }
-  }
-  const verdict = holder && judge(holder, sys);
-  if (verdict && verdict.state !== "dead") {
-    return { token, who: () => ({ holder, doubt: verdict.state === "alive" ? undefined : verdict.reason }) };
-  }
-  const locks = flocksOn(sys.kernelLocks() ?? "", stat, sys.mounts());
-  if (locks.length === 0) return undefined;
-  const pids = locks.map(({ pid }) => pid).join(", ");
-  return { token, who: () => ({ doubt: `the kernel shows a lock on it, taken by pid ${pids}` }) };
+  const recorded = holder !== undefined && judge(holder, sys).state !== "dead";
+  const held = recorded || flocksOn(sys.kernelLocks() ?? "", stat, sys.mounts()).length > 0;
+  return held ? { token: stat.identity, who: () => whoHolds(sys, path) } : undefined;
 }
 
 /** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */
-function probe(sys: System, path: string): "free" | "held" | undefined {
+function probe(sys: System, path: string): "free" | { heldOn: string } | undefined {
   try {
     const file = sys.openLock(path, "read", 0);
     try {
-      return file.flock("exclusive") === "held" ? "held" : "free";
+      const { kind, identity } = file.stat();
+      if (kind !== "file") return undefined; // refused by the reading that follows
+      return file.flock("exclusive") === "held" ? { heldOn: identity } : "free";
     } finally {
       file.close();
     }
   } catch (error) {
-    if (error instanceof SystemError) return undefined; // no kernel lock on this file system
-    throw error;
+    if (!(error instanceof SystemError)) throw error;
+    return error.code === "ENOENT" ? "free" : undefined; // undefined: no kernel lock on this file system
   }
 }
 
