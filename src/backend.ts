@@ -45,7 +45,8 @@ export interface InTheWay {
 export type Attempt =
   /** `dead`: a PID file of a dead owner stands beside it. */
   | { readonly hold: Hold; readonly dead?: boolean }
-  | { readonly refusal: Refusal };
+  /** `early`: the kernel was not even asked. */
+  | { readonly refusal: Refusal; readonly early?: boolean };
 
 /** One lock file and how it is to be held. */
 export interface Request extends Pick<Settings, "mode" | "fileMode" | "label"> {
@@ -78,7 +79,7 @@ export class Choice {
     if (this.taken !== "pidfile") {
       try {
         const attempt = tryFlock(this.#sys, request, session);
-        this.#take("flock", this.#sys.why);
+        if (!("refusal" in attempt && attempt.early)) this.#take("flock", this.#sys.why);
         if (!("hold" in attempt && attempt.dead)) return attempt;
         const { hold } = attempt;
         return { hold: { ...hold, stale: removeDead(this.#sys, request) ?? hold.stale } };

@@ -36,7 +36,15 @@ export function judge(owner: HolderFields, processes: Processes): ProcessState {
   if (differ(owner.pidNamespace, self.pidNamespace)) {
     return verdict("unknown", `it runs in another PID namespace (a container?); there, ${howToTell(pid)}`);
   }
-  return judgeHere(pid, owner.startTime, processes);
+  const here = judgeHere(pid, owner.startTime, processes);
+  // Written, or read, where namespaces cannot be seen (Deno without FFI): another process may have that number here.
+  if (here.state === "dead" && owner.nonce !== undefined && owner.pidNamespace !== self.pidNamespace) {
+    return verdict(
+      "unknown",
+      `it cannot be told which PID namespace it runs in; where it was started, ${howToTell(pid)}`,
+    );
+  }
+  return here;
 }
 
 /** Rules 3 to 7, for a process of this machine and PID namespace. */
@@ -87,7 +95,7 @@ function judgeHere(pid: number, startTime: string | undefined, processes: Proces
  * @param pid Process id: a whole number from 1 to 2147483647. Others are groups of processes to kill(2), so they are refused.
  * @param startTime The process's start time, as a record or `/proc/PID/stat` field 22 has it.
  * @returns The verdict.
- * @throws {TypeError} if `pid` is not a number.
+ * @throws {TypeError} if `pid` is not a number, or `startTime` not a string.
  * @throws {RangeError} if it is not a process id.
  */
 export function processState(pid: number, startTime?: string): ProcessState {
@@ -96,6 +104,10 @@ export function processState(pid: number, startTime?: string): ProcessState {
   }
   if (!Number.isInteger(pid) || pid < 1 || pid > 2 ** 31 - 1) {
     throw new RangeError(`Cannot judge a process as its id must be from 1 to 2147483647: received ${pid}`);
+  }
+  if (startTime !== undefined && typeof startTime !== "string") {
+    // A number would equal no start time, and a living process would be called dead.
+    throw new TypeError(`Cannot judge a process as its start time must be a string: received ${startTime}`);
   }
   return judgeHere(pid, startTime, system());
 }

@@ -31,7 +31,7 @@ const REPLACED_LIMIT = 1000;
 export function tryFlock(sys: System, request: Request, session?: Session): Attempt {
   // Looked at before anything is made or written, because a refused try must change nothing.
   const { refusal } = lookAtPidFile(sys, request.path);
-  if (refusal) return { refusal };
+  if (refusal) return { refusal, early: true };
   let failure: SystemError | undefined;
   for (let replaced = 0; replaced < REPLACED_LIMIT; replaced++) {
     const opened = session?.take() ?? (failure ? reopen(sys, request, failure) : open(sys, request));

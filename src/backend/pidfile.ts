@@ -16,6 +16,9 @@ import { type System, SystemError } from "../sys/sys.ts";
 import { type Entry, linkPath, pidPath, readContent, readEntry, recordOf, refusalBy, temporaryPath } from "./entry.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
+/** More steps than others can cause by coming and going: somebody plays with the files. */
+const STEPS_LIMIT = 10_000;
+
 /** More takeovers than that do not die one after another. */
 const LONGEST_CHAIN = 100;
 
@@ -33,12 +36,23 @@ export type Step =
 
 /** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
 export function tryPidFile(sys: System, request: Request): Attempt {
+  // Seen beforehand, it is refused without a trace; what cannot be seen is found in step B.
+  const seen = kernelLocksSeen(sys, request.path);
+  if (seen) return { refusal: seen };
   let step: Step = { at: "A2" }; // before A1, so that a refused try writes nothing
-  for (;;) {
+  for (let steps = 0; steps < STEPS_LIMIT; steps++) {
     const next = advance(sys, request, step);
     if (!("at" in next)) return next;
     step = next;
   }
+  throw new SystemError("ESTALE", `${pidPath(request.path)} comes and goes again and again`);
+}
+
+function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
+  const kernelLocks = sys.kernelLocks();
+  const stat = kernelLocks === undefined ? undefined : sys.stat(path);
+  if (!stat || flocksOn(kernelLocks ?? "", stat, sys.mounts()).length === 0) return undefined;
+  return { token: stat.identity, who: () => whoHolds(sys, path) };
 }
 
 /** One step. Nothing but what a {@linkcode Step} holds is carried from one to the next. */
@@ -180,8 +194,7 @@ function kernelHolder(sys: System, path: string): Refusal | undefined {
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
   const recorded = holder !== undefined && judge(holder, sys).state !== "dead";
-  const held = recorded || flocksOn(sys.kernelLocks() ?? "", stat, sys.mounts()).length > 0;
-  return held ? { token: stat.identity, who: () => whoHolds(sys, path) } : undefined;
+  return recorded ? { token: stat.identity, who: () => whoHolds(sys, path) } : kernelLocksSeen(sys, path);
 }
 
 /** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */

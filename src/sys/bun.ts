@@ -34,6 +34,7 @@ export function bunRuntime(): Runtime | undefined {
       return { bind, library: platform.library };
     },
     permits: () => true,
+    resolvesLinks: () => false,
     may: { kill: true, hostname: true, uid: true, proc: true },
     onEnd(leave, crash) {
       onEnd(leave, crash);

@@ -190,6 +190,8 @@ export function denoRuntime(): Runtime | undefined {
     name: `deno/${version.deno}`,
     ffi,
     permits,
+    // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
+    resolvesLinks: () => !(granted({ name: "read" }) && granted({ name: "write" })),
     may: {
       get kill() {
         return granted({ name: "run" });

@@ -15,10 +15,13 @@ const LINUX: Record<number, string> = {
   12: "ENOMEM",
   13: "EACCES",
   22: "EINVAL",
+  27: "EFBIG",
+  28: "ENOSPC",
   37: "ENOLCK",
   38: "ENOSYS",
   95: "EOPNOTSUPP",
   116: "ESTALE",
+  122: "EDQUOT",
 };
 
 /** macOS and FreeBSD: <sys/errno.h> (BSD numbers), from headers, not run. */
@@ -32,8 +35,11 @@ const BSD: Record<number, string> = {
   12: "ENOMEM",
   13: "EACCES",
   22: "EINVAL",
+  27: "EFBIG",
+  28: "ENOSPC",
   35: "EWOULDBLOCK",
   45: "EOPNOTSUPP", // named ENOTSUP on macOS, where EOPNOTSUPP is 102
+  69: "EDQUOT",
   70: "ESTALE",
   77: "ENOLCK",
   78: "ENOSYS",

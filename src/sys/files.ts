@@ -3,6 +3,7 @@
  * close-on-exec in every one of them, and its descriptors are the system's own.
  */
 import * as fs from "node:fs";
+import { osErrorName } from "./errno.ts";
 import { O_NOCTTY } from "./libc.ts";
 import { type Access, type Disk, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -41,7 +42,8 @@ function asSystemError(error: unknown): SystemError {
   if (error instanceof SystemError) return error;
   const { code, name, message } = error as NodeJS.ErrnoException; // every runtime throws Errors here
   if (name === "NotCapable") return new SystemError("EACCES", message, { cause: error });
-  return new SystemError(code ?? "EIO", message, { cause: error });
+  // Deno names the common errors only; of others it shows the number.
+  return new SystemError(code ?? osErrorName(process.platform, message) ?? "EIO", message, { cause: error });
 }
 
 /** Linux's inode numbers are unsigned; some runtimes show the large ones as negative. */
@@ -108,8 +110,26 @@ const noFlock: Flock = () => {
   throw new SystemError("ENOSYS", "there is no flock(2) for this file");
 };
 
-/** The files of this machine, seen through what this process may do. */
-export function nodeFiles(flock: Flock, permits: Permits): Disk {
+/**
+ * Opens a file where the runtime resolves symlinks itself before it opens, so
+ * that O_NOFOLLOW does nothing: what is opened must be what stands there.
+ */
+function openUnresolved(path: string, flags: number, mode: number, flock: Flock): OpenFile {
+  const look = () => named(() => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }));
+  const refuse = () => {
+    throw new SystemError("ELOOP", `${JSON.stringify(path)} is a symlink`);
+  };
+  if (look()?.isSymbolicLink()) refuse();
+  const file = openFile(path, flags, mode, flock);
+  const there = look();
+  if (!there?.isSymbolicLink()) return file; // replaced by another file: who locks it compares them (step 3)
+  file.close();
+  return refuse();
+}
+
+/** The files of this machine, seen through what this process may do. `resolves`: the runtime resolves symlinks itself. */
+export function nodeFiles(flock: Flock, permits: Permits, resolves = false): Disk {
+  const open = resolves ? openUnresolved : openFile;
   // Asked first because the call itself would put a question on the terminal.
   const allowed = (kind: "read" | "write", path: string) => {
     if (!permits(kind, path)) {
@@ -123,11 +143,11 @@ export function nodeFiles(flock: Flock, permits: Permits): Disk {
   return {
     openLock(path, access, mode) {
       lockAllowed(path, access);
-      return openFile(path, ACCESS[access], mode, flock);
+      return open(path, ACCESS[access], mode, flock);
     },
     openRead(path) {
       allowed("read", path);
-      return openFile(path, ACCESS.read, 0, noFlock);
+      return open(path, ACCESS.read, 0, noFlock);
     },
     create(path, bytes, mode) {
       allowed("write", path);
@@ -158,6 +178,8 @@ export function nodeFiles(flock: Flock, permits: Permits): Disk {
     },
     unlink(path) {
       allowed("write", path);
+      // Deno's unlink removes an empty directory too.
+      if (named(() => fs.lstatSync(path)).isDirectory()) throw new SystemError("EISDIR", `${path} is a directory`);
       named(() => fs.unlinkSync(path));
     },
     list(directory) {

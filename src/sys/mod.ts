@@ -91,20 +91,21 @@ function assemble(runtime: Runtime): System {
 
 function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
+  const resolves = runtime.resolvesLinks();
   if (typeof loaded !== "string") {
-    return { disk: nodeFiles(loaded.flock, permits), way: "ffi", why: "flock(2) through the runtime's FFI" };
+    return { disk: nodeFiles(loaded.flock, permits, resolves), way: "ffi", why: "flock(2) through the runtime's FFI" };
   }
   const fallback = runtime.fallback();
   if ("unavailable" in fallback) {
     const none: Flock = () => {
       throw new SystemError("ENOSYS", fallback.unavailable);
     };
-    return { disk: nodeFiles(none, permits), why: `${loaded}; ${fallback.unavailable}` };
+    return { disk: nodeFiles(none, permits, resolves), why: `${loaded}; ${fallback.unavailable}` };
   }
   const { way } = fallback;
   const why = `flock(2) through ${way}, because ${loaded}`;
-  if ("flock" in fallback) return { disk: nodeFiles(fallback.flock, permits), way, why };
-  const disk = nodeFiles(() => "held", permits); // never called: openLock is the runtime's own
+  if ("flock" in fallback) return { disk: nodeFiles(fallback.flock, permits, resolves), way, why };
+  const disk = nodeFiles(() => "held", permits, resolves); // never called: openLock is the runtime's own
   const { openLock, stat } = fallback;
   const allowed = (path: string) => (permits("read", path) ? stat : disk.stat)(path); // the latter says what is missing
   return { disk: { ...disk, openLock, stat: allowed }, way, why };

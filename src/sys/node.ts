@@ -110,6 +110,7 @@ export function nodeRuntime(): Runtime {
         : { unavailable: `Node ${node} has no node:ffi (26.9 has)` };
     },
     permits: () => true,
+    resolvesLinks: () => false,
     may: { kill: true, hostname: true, uid: true, proc: true },
     onEnd,
     fallback() {

@@ -12,10 +12,15 @@ export interface Reader {
   ps(args: string[]): string | undefined;
 }
 
-/** `/proc/PID/stat`: the name may hold blanks and `) Z (`, so all counting starts after the last `)`. */
+/**
+ * `/proc/PID/stat`: the name may hold blanks and `) Z (`, so all counting starts
+ * after the last `)`. A process whose first thread has ended shows `Z` and lives
+ * on in the others; only one thread or none is a zombie.
+ */
 export function parseStat(stat: string): { state: string; startTime: string } | undefined {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const [state, startTime] = [fields[0], fields[19]]; // fields 3 and 22 of proc(5)
+  const [letter, threads, startTime] = [fields[0], Number(fields[17]), fields[19]]; // fields 3, 20 and 22 of proc(5)
+  const state = letter === "Z" && threads > 1 ? "S" : letter;
   return startTime ? { state, startTime } : undefined;
 }
 

@@ -17,6 +17,8 @@ export interface Runtime {
   ffi(): { readonly bind: Bind; readonly library: string } | Unavailable;
   /** Never prompts. */
   readonly permits: Permits;
+  /** Whether it resolves symlinks itself before it opens a file. */
+  resolvesLinks(): boolean;
   /** Whether `process.kill(pid, 0)`, `os.hostname()` and `/proc` through `node:fs` may be
    * used; each may prompt in a runtime with permissions. */
   readonly may: { readonly kill: boolean; readonly hostname: boolean; readonly uid: boolean; readonly proc: boolean };
