@@ -7,21 +7,31 @@ import type { Hold } from "./backend.ts";
 
 interface Frame {
   readonly hold: Hold;
+  readonly path: string;
   readonly outer: Frame | undefined;
 }
+
+/** A task may outlive the `run` that it was started in. */
+const live = new WeakSet<Hold>();
+
+/** It is held from now on. */
+export const begin = (hold: Hold): void => void live.add(hold);
+
+/** It is no longer held. */
+export const end = (hold: Hold): void => void live.delete(hold);
 
 let storage: AsyncLocalStorage<Frame> | undefined;
 
 /** Calls `fn` under a hold. */
-export function under<T>(hold: Hold, fn: () => T): T {
+export function under<T>(hold: Hold, path: string, fn: () => T): T {
   storage ??= new AsyncLocalStorage();
-  return storage.run({ hold, outer: storage.getStore() }, fn);
+  return storage.run({ hold, path, outer: storage.getStore() }, fn);
 }
 
 /** Whether the current task runs under a hold like that. */
-export function isUnder(matches: (hold: Hold) => boolean): boolean {
+export function isUnder(matches: (hold: Hold, path: string) => boolean): boolean {
   for (let frame = storage?.getStore(); frame; frame = frame.outer) {
-    if (matches(frame.hold)) return true;
+    if (live.has(frame.hold) && matches(frame.hold, frame.path)) return true;
   }
   return false;
 }

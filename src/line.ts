@@ -75,7 +75,7 @@ class Line {
         if (wait.over) throw late(this.#last);
         // Behind another waiter, or behind this object's own hold, only a wake-up helps.
         const asleep = refusal === HELD_HERE;
-        if (!asleep && tries === WATCH_AFTER) watcher = watchFile(watched(), () => this.wake());
+        if (!asleep && !watcher && tries >= WATCH_AFTER) watcher = watchFile(watched(), () => this.wake());
         const { done, wake } = pause(asleep ? wait.left : wait.next(), signal);
         place.wake = wake;
         await done;
@@ -102,7 +102,7 @@ export async function waitInLine(path: string, waiter: Waiter): Promise<void> {
   try {
     remember(path, await line.wait(waiter, courtesy(path)));
   } finally {
-    if (line.empty) lines.delete(path);
+    if (line.empty && lines.get(path) === line) lines.delete(path);
   }
 }
 

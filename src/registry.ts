@@ -3,7 +3,6 @@
  * normal exit leaves no record behind. Two copies of the package in one program
  * share it. Nothing is installed before the first lock is held.
  */
-
 import { onEnd } from "./sys/mod.ts";
 
 /** A hold, as far as the registry cares. */

@@ -3,7 +3,7 @@ import { isMainThread } from "node:worker_threads";
 import { Choice, type Hold, type Refusal } from "./backend.ts";
 import { pidPath } from "./backend/entry.ts";
 import { Session } from "./backend/session.ts";
-import { isUnder, under } from "./context.ts";
+import { begin, end, isUnder, under } from "./context.ts";
 import { quote, systemFailure } from "./errors.ts";
 import { HELD_HERE, waitInLine, waitSync, wakeLine } from "./line.ts";
 import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
@@ -19,12 +19,6 @@ const now = () => performance.now();
 /** The shortest pause between two tries where each is a process of its own, in milliseconds. */
 const COMMAND_PAUSE = 50;
 
-/** What an acquisition was granted. */
-export interface Lease {
-  readonly hold: Hold;
-  readonly depth: number;
-}
-
 /** One lock's. */
 export class State {
   readonly #path: string;
@@ -36,6 +30,8 @@ export class State {
   #depth = 0;
   /** Whether `run` acquired it: then its task is the owner, else the object is. */
   #scoped = false;
+  /** How many calls of `run` are under way on this hold. */
+  #runs = 0;
 
   /** For a path and settings; touches nothing. */
   constructor(path: string, settings: Settings) {
@@ -64,6 +60,8 @@ export class State {
   #take(hold: Hold): void {
     this.hold = hold;
     this.#depth = 1;
+    this.#runs = 0;
+    begin(hold);
     this.#registered = {
       token: hold.token,
       leave: () => {
@@ -85,24 +83,26 @@ export class State {
   }
 
   /** Waits in line; rejects as `Lock.acquire` does. */
-  async acquire(options: AcquireOptions, scoped: boolean): Promise<Lease> {
+  async acquire(options: AcquireOptions, scoped: boolean): Promise<Hold> {
     const { signal } = options;
     const timeout = settleTimeout(options.timeout);
     signal?.throwIfAborted(); // before the disk is touched
-    if (this.#enterAgain()) return this.#lease();
+    if (this.#enterAgain()) return this.#granted();
     // Its own `run` around it would have to end first, and cannot.
     if (this.hold && isUnder((hold) => hold === this.hold)) throw deadlockError(this.#path);
+    // It must not queue behind those who wait for its own task: one try now, which finds out whether it may share.
+    if (isUnder((_, path) => path === this.#path)) {
+      if (!this.#butNotForItself(this.attempt(scoped))) return this.#granted();
+    }
     const session = new Session();
-    let lease: Lease | undefined;
+    let granted: Hold | undefined;
     try {
       await waitInLine(this.#path, {
         wait: new Wait(timeout, now, this.#shortestPause()),
         signal,
         attempt: () => {
-          const refusal = this.attempt(scoped, session);
-          if (!refusal) lease = this.#lease();
-          const { token } = refusal ?? {};
-          if (token !== undefined && isUnder((hold) => hold.token === token)) throw deadlockError(this.#path);
+          const refusal = this.#butNotForItself(this.attempt(scoped, session));
+          if (!refusal) granted = this.hold;
           return refusal;
         },
         late: (refusal) => timeoutError(this.#path, timeout, refusal),
@@ -111,13 +111,19 @@ export class State {
     } finally {
       session.close();
     }
-    return lease!; // `!`: the line ends without an error only where it was granted
+    return granted!; // `!`: the line ends without an error only where it was granted
+  }
+
+  #butNotForItself(refusal: Refusal | undefined): Refusal | undefined {
+    const { token } = refusal ?? {};
+    if (token !== undefined && isUnder((hold) => hold.token === token)) throw deadlockError(this.#path);
+    return refusal;
   }
 
   /** Waits and blocks; throws as `Lock.acquireSync` does. */
-  acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): Lease {
+  acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): Hold {
     const timeout = settleTimeout(options.timeout);
-    const session = new Session();
+    const session = new Session(true);
     try {
       waitSync(this.#path, {
         wait: new Wait(timeout, now, this.#shortestPause()),
@@ -132,12 +138,11 @@ export class State {
     } finally {
       session.close();
     }
-    return this.#lease();
+    return this.#granted();
   }
 
-  /** What was just granted. */
-  #lease(): Lease {
-    return { hold: this.hold!, depth: this.#depth }; // `!`: called right where it was granted
+  #granted(): Hold {
+    return this.hold!; // `!`: called right where it was granted
   }
 
   #shortestPause(): number | undefined {
@@ -153,6 +158,7 @@ export class State {
       return;
     }
     this.hold = undefined; // forgotten before it is closed
+    end(hold);
     if (this.#registered) forget(this.#registered);
     try {
       if (hold.release() === "lost") throw lostError(this.#path);
@@ -166,40 +172,42 @@ export class State {
   }
 
   /** Calls `fn` under what was granted, and gives that back. */
-  async run<T>(fn: () => T | Promise<T>, lease: Lease): Promise<T> {
+  async run<T>(fn: () => T | Promise<T>, granted: Hold): Promise<T> {
     // Between the grant and this, others have run; one may have released it.
-    if (this.hold !== lease.hold) throw notHeldError(this.#path);
+    if (this.hold !== granted) throw notHeldError(this.#path);
+    this.#runs++;
     let result: T;
     try {
-      result = await under(lease.hold, fn);
+      result = await under(granted, this.#path, fn);
     } catch (error) {
-      throw this.#leave(lease, error);
+      throw this.#leave(granted, error);
     }
-    this.#leave(lease);
+    this.#leave(granted);
     return result;
   }
 
   /** The same for a function that is not asynchronous. */
-  runSync<T>(fn: () => T, lease: Lease): T {
+  runSync<T>(fn: () => T, granted: Hold): T {
+    this.#runs++;
     let result: T;
     try {
-      result = under(lease.hold, fn);
+      result = under(granted, this.#path, fn);
       // The cast: it may be anything, and is only asked for a property.
       if (typeof (result as { then?: unknown } | undefined)?.then === "function") {
         throw new TypeError(`Cannot run an asynchronous function under ${quote(this.#path)} with runSync(): use run()`);
       }
     } catch (error) {
-      throw this.#leave(lease, error);
+      throw this.#leave(granted, error);
     }
-    this.#leave(lease);
+    this.#leave(granted);
     return result;
   }
 
   /** Gives back what was granted. A failure on top of the function's own has that one as its cause: neither is lost. */
-  #leave({ hold, depth }: Lease, failure?: unknown): unknown {
+  #leave(granted: Hold, failure?: unknown): unknown {
     try {
-      // Not if `fn` has released it, and somebody else holds by now.
-      if (this.hold === hold && this.#depth >= depth) this.release();
+      // Not if somebody else holds by now, nor what `fn` has released itself. Runs may end in any order.
+      if (this.hold === granted && this.#depth > --this.#runs) this.release();
     } catch (error) {
       if (failure !== undefined && error instanceof Error) error.cause ??= failure;
       throw error;

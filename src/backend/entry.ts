@@ -35,20 +35,14 @@ export interface Entry {
 export function readContent(sys: Disk, path: string): { content: Content; stat: FileStat } | undefined {
   // A name that is too long for the file system is the name of no file.
   if (new TextEncoder().encode(basename(path)).length > NAME_LIMIT) return undefined;
+  const file = sys.openRead(path);
+  if (!file) return undefined;
   try {
-    const file = sys.openRead(path);
-    try {
-      const stat = file.stat();
-      if (stat.kind !== "file") {
-        throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${stat.kind}, not a file`);
-      }
-      return { content: parse(file.read(RECORD_LIMIT + 1)), stat };
-    } finally {
-      file.close();
-    }
-  } catch (error) {
-    if (error instanceof SystemError && error.code === "ENOENT") return undefined;
-    throw error;
+    const stat = file.stat();
+    if (stat.kind !== "file") throw new SystemError("EINVAL", `${quoted(path)} is a ${stat.kind}, not a file`);
+    return { content: parse(file.read(RECORD_LIMIT + 1)), stat };
+  } finally {
+    file.close();
   }
 }
 

@@ -11,7 +11,7 @@ import type { Attempt, Hold, Refusal, Request } from "../backend.ts";
 import { whoHolds } from "../inspect.ts";
 import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import { holdsHere } from "../registry.ts";
+import { isUnder } from "../context.ts";
 import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 import { pidPath, readEntry, recordOf, refusalBy } from "./entry.ts";
 
@@ -30,8 +30,10 @@ const REPLACED_LIMIT = 1000;
 /** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
 export function tryFlock(sys: System, request: Request, session?: Session): Attempt {
   // Looked at before anything is made or written, because a refused try must change nothing.
-  const { refusal } = lookAtPidFile(sys, request.path);
-  if (refusal) return { refusal, early: true };
+  if (!session?.isOpen) {
+    const { refusal } = lookAtPidFile(sys, request.path);
+    if (refusal) return { refusal, early: true };
+  }
   let failure: SystemError | undefined;
   for (let replaced = 0; replaced < REPLACED_LIMIT; replaced++) {
     const opened = session?.take() ?? (failure ? reopen(sys, request, failure) : open(sys, request));
@@ -109,7 +111,10 @@ function tryOn(sys: System, opened: Opened, request: Request, session: Session |
   const { path, mode } = request;
   let held = false;
   try {
-    if (mode === "shared" && !holdsHere(token) && writerWaits(sys, path)) return { refusal: writerFirst(token) };
+    if (
+      mode === "shared" && !isUnder((hold) => hold.token === token) && !session?.passes(token, path) &&
+      writerWaits(sys, path)
+    ) return { refusal: writerFirst(token) };
     if (file.flock(mode) === "held") { // 2
       const refusal = { token, who: () => whoHolds(sys, path) };
       if (!session) return { refusal };

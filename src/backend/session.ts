@@ -8,6 +8,7 @@
  * `P.turn` is made by the first reader: a lock that is never shared has none.
  * It is fairness and no safety: whoever cannot open it goes without.
  */
+import { holdsHere } from "../registry.ts";
 import type { Refusal } from "../backend.ts";
 import { type Access, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
@@ -19,12 +20,34 @@ export interface Opened {
   readonly token: string;
 }
 
+/** Which turns are held in this thread. */
+const turnsHere = new Set<string>();
+
+/** So long, in milliseconds, a reader of a thread that holds it shared waits for a writer: that one may wait for it. */
+const PATIENCE = 1_000;
+
 const turnPath = (path: string) => `${path}.turn`;
+
+/** A writer looks so often, in milliseconds, whether there are readers to be kept out. */
+const TURN_PAUSE = 50;
 
 /** One waiter's. */
 export class Session {
+  readonly #blocking: boolean;
+  #since: number | undefined;
   #opened: Opened | undefined;
-  #turn: OpenFile | undefined;
+  #turn: { readonly file: OpenFile; readonly path: string } | undefined;
+  #asked = -Infinity;
+
+  /** `blocking`: the waiter blocks its thread. */
+  constructor(blocking = false) {
+    this.#blocking = blocking;
+  }
+
+  /** Whether the last try kept the file. */
+  get isOpen(): boolean {
+    return this.#opened !== undefined;
+  }
 
   /** The file that the last try kept; it is the caller's now. */
   take(): Opened | undefined {
@@ -39,18 +62,33 @@ export class Session {
     return true;
   }
 
+  /** Whether a reader need not mind a writer that waits: one that could not go on before the reader does. */
+  passes(token: string, path: string): boolean {
+    if (!holdsHere(token)) return this.#blocking && turnsHere.has(path);
+    const now = performance.now();
+    return this.#blocking || now - (this.#since ??= now) > PATIENCE;
+  }
+
   /** Asks new readers to wait. */
   takeTurn(sys: System, path: string): void {
-    if (this.#turn) return;
-    const turn = lockTurn(sys, path, ["write"], "exclusive");
-    if (turn !== "held") this.#turn = turn; // another writer has it: that serves this one as well
+    const now = performance.now();
+    if (this.#turn || now - this.#asked < TURN_PAUSE) return;
+    this.#asked = now;
+    if (!sys.stat(turnPath(path))) return; // never shared
+    const file = lockTurn(sys, path, ["write"], "exclusive");
+    if (!file || file === "held") return; // another writer has it: that serves this one as well
+    this.#turn = { file, path };
+    turnsHere.add(path);
   }
 
   /** The wait is over. */
   close(): void {
     this.take()?.file.close();
-    this.#turn?.close();
+    if (!this.#turn) return;
+    const { file, path } = this.#turn;
     this.#turn = undefined;
+    turnsHere.delete(path);
+    file.close();
   }
 }
 

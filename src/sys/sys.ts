@@ -54,8 +54,8 @@ export interface OpenFile {
 export interface Disk {
   /** Opens the file that the kernel lock is taken on. */
   openLock(path: string, access: Access, mode: number): OpenFile;
-  /** Opens a file to read. Never follows a symlink, never waits. */
-  openRead(path: string): OpenFile;
+  /** Opens a file to read; undefined where nothing is there. Never follows a symlink, never waits. */
+  openRead(path: string): OpenFile | undefined;
   /** Makes a file that did not exist (EEXIST), complete with its content or not at all
    * but for a crash; what a failed write left is removed again. */
   create(path: string, bytes: Uint8Array, mode: number): void;

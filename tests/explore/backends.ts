@@ -29,9 +29,9 @@ export const MUTANTS: Record<string, Edit[]> = {
     [
       "flock.ts",
       `const announcement = mode`,
-      `const early = pidFileInTheWay(sys, path);\n    const announcement = mode`,
+      `const early = lookAtPidFile(sys, path);\n    const announcement = mode`,
     ],
-    ["flock.ts", `const refusal = pidFileInTheWay(sys, path); // 6`, `const refusal = early;`],
+    ["flock.ts", `const { refusal, dead } = lookAtPidFile(sys, path); // 6`, `const { refusal, dead } = early;`],
   ],
   "no look at P": [["pidfile.ts", `refusal = kernelHolder(sys, path);`, `refusal = undefined;`]],
 };

@@ -16,7 +16,7 @@ export interface Backends {
 }
 
 export interface Scenario {
-  /** One letter a process: F kernel back end, C the same and it clears a dead owner's PID file, P PID-file back end. */
+  /** One letter a process: F kernel back end, C the same and it clears a dead owner's PID file, P PID-file back end in a runtime that has no kernel lock, Q in one that has. */
   readonly kinds: string;
   /** Acquisitions that each process tries. */
   readonly attempts: number;
@@ -87,10 +87,10 @@ export function explore(backends: Backends, scenario: Scenario): Report {
   function run(world: World, me: number, process: Process, perform: 0 | 1, kind = kinds[me]): Run {
     const { attempt, history, step } = process;
     const where = `${attempt}${STEPS.indexOf(step.at)}`;
-    const machine = new Machine(world, me, where, history, links, perform);
+    const machine = new Machine(world, me, where, history, links, perform, kind);
     let outcome: Run["outcome"] = "stopped";
     try {
-      const made = kind === "P" ? backends.advance(machine, request, step) : backends.tryFlock(machine, request);
+      const made = "PQ".includes(kind) ? backends.advance(machine, request, step) : backends.tryFlock(machine, request);
       // From one step to the next nothing is remembered but the step.
       if ("at" in made) return next(run(world, me, { ...process, step: made, history: [] }, 0, kind), machine);
       outcome = "refusal" in made ? "refused" : "held";

@@ -73,7 +73,7 @@ export type Answer = { readonly value?: unknown; readonly errno?: string };
 
 /** The system as one process sees it, during one step. */
 export class Machine implements System {
-  readonly way = "ffi";
+  readonly way: "ffi" | undefined;
   readonly why = "a model";
   /** The operation that it was stopped at. */
   next: Operation | undefined;
@@ -90,7 +90,16 @@ export class Machine implements System {
   #nonces = 0;
 
   /** `perform`: how many operations to make after the history; idle ones are made besides. */
-  constructor(world: World, me: number, where: string, history: readonly Answer[], links: boolean, perform: number) {
+  constructor(
+    world: World,
+    me: number,
+    where: string,
+    history: readonly Answer[],
+    links: boolean,
+    perform: number,
+    kind: string,
+  ) {
+    this.way = kind === "P" ? undefined : "ffi";
     this.#world = world;
     this.#me = me;
     this.#where = where;
@@ -147,7 +156,11 @@ export class Machine implements System {
     return {
       fd: undefined,
       stat: () => stat,
-      read: () => new TextEncoder().encode(this.#operation(`reads ${inode}`, "shared", () => world.inodes[inode].text)),
+      read: () =>
+        new TextEncoder().encode( // What appears by link(2) is complete and never changes.
+          this.#operation(`reads ${inode}`, this.#links && !lock && !ofP ? "idle" : "shared", () =>
+            world.inodes[inode].text),
+        ),
       write: (bytes) =>
         this.#operation(`writes ${inode}`, "shared", () => {
           world.inodes[inode] = { ...world.inodes[inode], text: decode(bytes) };
@@ -187,12 +200,9 @@ export class Machine implements System {
     return this.#handle(this.#operation("opens P", "shared", () => this.#open(path, access === "create")), true, true);
   }
 
-  openRead(path: string): OpenFile {
-    return this.#handle(
-      this.#operation(`opens ${path}`, "shared", () => this.#open(path, false)),
-      false,
-      path === PATH,
-    );
+  openRead(path: string): OpenFile | undefined {
+    const stat = this.#operation(`opens ${path}`, "shared", () => this.#world.files[path] && this.#open(path, false));
+    return stat ? this.#handle(stat, false, path === PATH) : undefined;
   }
 
   create(path: string, bytes: Uint8Array): void {

@@ -31,11 +31,13 @@ const SCENARIOS: Record<string, Scenario> = {
   },
   "an old damaged PID file": { kinds: "PPP", attempts: 1, crashes: 1, files: { "/d/P.pid": { old: "4711\n{" } } },
   "a kernel holder that clears away a dead owner's PID file": {
-    kinds: "CPP",
-    attempts: 1,
+    kinds: "CP",
+    attempts: 2,
     crashes: 1,
     files: { "/d/P.pid": DEAD(7779, "1") },
   },
+  "a PID file that asks the kernel, and one that cannot": { kinds: "PQF", attempts: 1, crashes: 2 },
+  "a PID file that asks the kernel, and two kernel back ends": { kinds: "QFF", attempts: 2, crashes: 1 },
   "a dead kernel holder's record and a dead owner's PID file": {
     kinds: "PFF",
     attempts: 1,
@@ -59,10 +61,11 @@ const FAULTS: [mutant: string, scenario: Scenario][] = [
   ["no second read", { kinds: "PPP", attempts: 2, crashes: 1 }],
   ["look before announce", { kinds: "PF", attempts: 1, crashes: 0 }],
   ["no look at P", { kinds: "PF", attempts: 1, crashes: 0 }],
+  ["no look at P", { kinds: "QF", attempts: 1, crashes: 0 }],
 ];
 
 for (const [name, scenario] of FAULTS) {
-  test(`explore() finds the fault in a mutant: ${name}`, async () => {
+  test(`explore() finds the fault in a mutant: ${name} (${scenario.kinds})`, async () => {
     const { fault } = explore(await mutant(MUTANTS[name]), scenario);
     assertEquals(fault?.what, "two holders");
     console.log(`${name}: two holders after ${fault?.trace.length} steps`);

@@ -1,0 +1,96 @@
+/**
+ * The code that the workers load: our own as it is at this moment, a mutant of
+ * it, or a package from npm. Ours is copied first, so that nobody's edit in the
+ * middle of a long run gets into it.
+ */
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { MUTANTS } from "../explore/backends.ts";
+import type { Kind } from "../harness.ts";
+import { packedModule } from "../tools.ts";
+
+const repository = fileURLToPath(new URL("../..", import.meta.url));
+
+/** What is locked with, and where it lies. */
+export interface Modules {
+  /** Its name in locks.mjs. */
+  readonly lock: string;
+  readonly folder: string;
+  /** The file for a runtime; undefined where the lock is in locks.mjs itself. */
+  readonly file: (kind: Kind) => string | undefined;
+}
+
+/** Our own code, for every runtime. `pack()` of tests/tools.ts must have been called. */
+export function ownModules(folder: string): Modules {
+  copySource(folder);
+  cpSync(dirname(packedModule()), join(folder, "packed"), { recursive: true });
+  return {
+    lock: "holdfast",
+    folder,
+    // Node 26 could strip the types itself, at four times the start-up time.
+    file: (kind) => join(folder, kind.startsWith("node") ? "packed/mod.js" : "mod.ts"),
+  };
+}
+
+/** One more fault than the explorer has: what a takeover leaves stays. */
+const NO_SWEEP: typeof MUTANTS[string] = [["pidfile.ts", "sweep(sys, path, step.nonce);", ""]];
+
+/** Our own code with a deliberate fault. Not for Node 20, which needs it compiled. */
+export function mutantModules(name: string, folder: string): Modules {
+  copySource(folder);
+  for (const [file, before, after] of name === "no sweep" ? NO_SWEEP : MUTANTS[name]) {
+    const path = join(folder, "src/backend", file);
+    const parts = readFileSync(path, "utf8").split(before);
+    // An edit that no longer fits would leave a mutant that is none.
+    if (parts.length !== 2) {
+      throw new Error(`${file} has ${JSON.stringify(before)} ${parts.length - 1} times, not once`);
+    }
+    writeFileSync(path, parts.join(after));
+  }
+  return { lock: "holdfast", folder, file: () => join(folder, "mod.ts") };
+}
+
+function copySource(folder: string): void {
+  cpSync(join(repository, "src"), join(folder, "src"), { recursive: true });
+  cpSync(join(repository, "mod.ts"), join(folder, "mod.ts"));
+}
+
+/** A few characters that tell one state of the copied source from another. */
+export function fingerprint(folder: string): string {
+  const hash = createHash("sha256");
+  for (const name of readdirSync(join(folder, "src"), { recursive: true, encoding: "utf8" }).sort()) {
+    if (name.endsWith(".ts")) hash.update(name).update(readFileSync(join(folder, "src", name)));
+  }
+  return hash.digest("hex").slice(0, 12);
+}
+
+/** The locks in locks.mjs that everybody has written once. */
+export const naiveModules: Modules = { lock: "naive", folder: repository, file: () => undefined };
+export const markerModules: Modules = { ...naiveModules, lock: "marker" };
+
+/** The peers, with the file in the package that is loaded. */
+export const PEERS = {
+  "proper-lockfile": ["4.1.2", "index.js"],
+  pidlockfile: ["1.1.1", "pidlockfile.js"],
+} as const;
+
+/** A package from npm, for Node 26; installed into the tests' cache, never into the repository. */
+export function peerModules(name: keyof typeof PEERS): Modules {
+  const [version, file] = PEERS[name];
+  const folder = join(dirname(packedModule()), "../..", `${name}-${version}`); // where the tools lie
+  const path = join(folder, "node_modules", name, file);
+  if (!existsSync(path)) {
+    console.error(`installing ${name}@${version} from the npm registry into ${folder}`);
+    const unfinished = `${folder}.${process.pid}`;
+    mkdirSync(unfinished, { recursive: true });
+    const options = ["--prefix", unfinished, "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"];
+    execFileSync("npm", ["install", ...options, `${name}@${version}`], { stdio: ["ignore", "ignore", "inherit"] });
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(unfinished, folder); // whole or not at all
+  }
+  return { lock: name, folder, file: () => path };
+}

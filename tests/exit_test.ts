@@ -1,0 +1,73 @@
+/** What stands of a lock while a process ends in order: the user's own exit handlers may still rely on it. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { assertEquals } from "@std/assert";
+import { Lock } from "../mod.ts";
+import { test, within } from "./harness.ts";
+import { kinds, names, until } from "./pid_files.ts";
+
+const FLOCK = { backend: "flock" } as const;
+const PIDFILE = { backend: "pidfile" } as const;
+
+for (const kind of kinds) {
+  test(`held is true and the kernel refuses others in a user's exit handler in ${kind}, and release() and dispose there close nothing else`, async ({ dir, path, agent, child }) => {
+    const holder = await agent(kind);
+    const hows = ["release", "dispose"];
+    for (const how of hows) {
+      await holder.lock(path(how), FLOCK, how);
+      assertEquals(await holder.tryAcquire(how), true);
+    }
+    await holder.call("deed", { deed: "atExit", dir, names: hows });
+    const ending = holder.die("process.exit");
+    await until("the exit handler runs", () => existsSync(path("before")));
+    assertEquals(JSON.parse(readFileSync(path("before"), "utf8")), { release: true, dispose: true });
+    for (const how of hows) {
+      assertEquals((await child("flock", ["-n", path(how), "true"]).ended).code, 1);
+      assertEquals(new Lock(path(how), FLOCK).tryAcquire(), false);
+    }
+    writeFileSync(path("go"), "");
+    assertEquals((await within(10_000, ending)).code, 0, holder.errors);
+    const after = JSON.parse(readFileSync(path("after"), "utf8"));
+    const held = { release: false, dispose: false };
+    assertEquals(after, { given: ["nothing", "nothing"], second: "nothing", held });
+    assertEquals(readFileSync(path("users"), "utf8"), "one two");
+    for (const how of hows) {
+      const next = new Lock(path(how), { onStale: ({ pid }) => assertEquals(pid, 0, "nobody crashed") });
+      assertEquals(next.tryAcquire(), true);
+      next.release();
+    }
+  });
+
+  test(`held is false in a user's exit handler in ${kind} once the PID file is gone, and dispose there throws nothing`, async ({ dir, path, agent }) => {
+    const holder = await agent(kind);
+    await holder.lock(path(), PIDFILE);
+    assertEquals(await holder.tryAcquire(), true);
+    await holder.call("deed", { deed: "atExit", dir, names: ["lock"] });
+    const ending = holder.die("process.exit");
+    await until("the exit handler runs", () => existsSync(path("before")));
+    assertEquals(JSON.parse(readFileSync(path("before"), "utf8")), { lock: false });
+    assertEquals(names(dir), ["before"]);
+    const next = new Lock(path(), PIDFILE);
+    assertEquals(next.tryAcquire(), true); // what dispose must not touch
+    const theirs = readFileSync(path("a.lock.pid"), "utf8");
+    writeFileSync(path("go"), "");
+    assertEquals((await within(10_000, ending)).code, 0, holder.errors);
+    const after = JSON.parse(readFileSync(path("after"), "utf8"));
+    assertEquals(after, { given: ["nothing"], second: "nothing", held: { lock: false } });
+    assertEquals(readFileSync(path("a.lock.pid"), "utf8"), theirs);
+    next.release();
+  });
+
+  test(`tryAcquire() in ${kind} is true again after a Worker that held the lock has ended`, async ({ path, agent }) => {
+    const owner = await agent(kind);
+    for (const [how, { backend }] of [["return", FLOCK], ["exit", FLOCK], ["exit", PIDFILE]] as const) {
+      const file = path(backend + how);
+      const options = { backend };
+      const seen = await within(10_000, owner.call("deed", { deed: "worker", path: file, options, how }));
+      assertEquals(seen, { granted: true, meanwhile: false }, `${backend}, ${how}`);
+      await owner.lock(file, options);
+      assertEquals(await owner.tryAcquire(), true, `${backend}, ${how}`);
+      assertEquals(await owner.call("stale"), [], `${backend}, ${how}`);
+      await owner.release();
+    }
+  });
+}
