@@ -16,6 +16,7 @@ async function pair({ agent, path }: Pick<Place, "agent" | "path">): Promise<[Ag
   const [holder, waiter] = [await agent(), await agent()];
   for (const each of [holder, waiter]) await each.lock(path());
   assertEquals(await holder.tryAcquire(), true);
+  assertEquals(await waiter.tryAcquire(), false); // and the runtime has loaded all that a wait takes
   return [holder, waiter];
 }
 
@@ -152,6 +153,7 @@ test("acquireSync() in a Worker lets the main thread work meanwhile, and end the
   for (const end of ["process.exit", "SIGINT"] as const) {
     const [holder, waiter] = await pair(place);
     await waiter.call("worker", { worker: "w", path: place.path() });
+    assertEquals(await waiter.call("tell", { worker: "w", does: "try" }), { value: false });
     await waiter.call("send", { worker: "w", does: "acquire", sync: true });
     await holder.call("block", { milliseconds: 50 }); // by then it waits
     assertEquals(await waiter.call("held", { name: "lock" }), false);

@@ -188,6 +188,7 @@ test("acquire() that waits lets its process end by SIGTERM and by process.exit",
   for (const [way, end] of ways) {
     const waiter = await place.agent();
     await waiter.lock(place.path());
+    assertEquals(await waiter.tryAcquire(), false); // and the runtime has loaded all that a wait takes
     waiter.write(`${JSON.stringify({ id: "wait", command: "timed", name: "lock" })}\n`);
     assertEquals(JSON.parse(await waiter.line()), { waits: true });
     const blocked = await mustBlock(waiter.line());
