@@ -179,5 +179,5 @@ test("block() lets the time pass, and uses none of the processor", () => {
   block(200);
   const used = process.cpuUsage(before);
   assert(performance.now() - began >= 190);
-  assert(used.user + used.system < 150_000, `${used.user + used.system} µs`);
+  assert(used.user + used.system < 50_000, `${used.user + used.system} µs`);
 });
