@@ -126,3 +126,22 @@ export const openDescriptors = (pid: number): string[] =>
 /** How much of it lies in a folder. */
 export const openIn = (dir: string, pid: number): number =>
   openDescriptors(pid).filter((target) => target.startsWith(dir)).length;
+
+/** A signal that says how many listeners it has. */
+export function countedSignal() {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const listeners = new Set<unknown>();
+  const { addEventListener: add, removeEventListener: remove } = AbortSignal.prototype;
+  Object.assign(signal, {
+    addEventListener(...args: Parameters<typeof add>) {
+      listeners.add(args[1]);
+      add.apply(signal, args);
+    },
+    removeEventListener(...args: Parameters<typeof remove>) {
+      listeners.delete(args[1]);
+      remove.apply(signal, args);
+    },
+  });
+  return { controller, signal, listeners: () => listeners.size };
+}
