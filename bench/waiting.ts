@@ -135,7 +135,9 @@ try {
       ...show("kill -9", killed, peer.killed),
     };
     if (name.startsWith("Python")) continue;
-    table[name]["core, waiting 5 s"] = `${(await cost(make, 5000)).toFixed(2)} %`;
+    for (const seconds of [1, 20]) {
+      table[name][`core, waiting ${seconds} s`] = `${(await cost(make, seconds * 1000)).toFixed(2)} %`;
+    }
     const { least, most, held } = await fight(make, 10_000);
     table[name]["8 fight: least/most"] = `${least}/${most} = ${(least / most).toFixed(2)}`;
     table[name]["8 fight: held"] = `${held.toFixed(0)} %`;

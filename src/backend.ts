@@ -72,7 +72,13 @@ export class Choice {
   }
 
   /** One try. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
-  attempt(request: Request, session?: Session): Attempt {
+  attempt(given: Request, session?: Session): Attempt {
+    let request = given;
+    try {
+      request = { ...given, path: this.#sys.physical(given.path) };
+    } catch (error) {
+      throw error instanceof SystemError ? systemFailure("acquire", given.path, error) : error;
+    }
     if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
     if (this.taken === undefined && this.#wish === "pidfile") this.#take("pidfile", 'the option backend: "pidfile"');
     if (this.taken === undefined && this.#sys.way === undefined) this.#noKernelLock(request, this.#sys.why);

@@ -30,13 +30,15 @@ export interface LockStatus {
 }
 
 /** The status of the lock at a path. Throws LockError where its files cannot be read. */
-export function inspectPath(sys: System, path: string): LockStatus {
+export function inspectPath(sys: System, given: string): LockStatus {
+  let path = given;
   try {
+    path = sys.physical(given);
     const kernel = inspectKernel(sys, path);
-    if (kernel.state === "held") return kernel;
+    if (kernel.state === "held") return { ...kernel, path: given };
     const pidFile = inspectPidFile(sys, path);
     // A dead owner's PID file says no more than a dead holder's record.
-    return !pidFile || (pidFile.state === "stale" && kernel.state !== "free") ? kernel : pidFile;
+    return { ...(!pidFile || (pidFile.state === "stale" && kernel.state !== "free") ? kernel : pidFile), path: given };
   } catch (error) {
     throw error instanceof SystemError ? systemFailure("inspect", path, error) : error;
   }

@@ -3,6 +3,7 @@
  * normal exit leaves no record behind. Two copies of the package in one program
  * share it. Nothing is installed before the first lock is held.
  */
+import { isMainThread } from "node:worker_threads";
 import { onEnd } from "./sys/mod.ts";
 
 /** A hold, as far as the registry cares. */
@@ -28,7 +29,8 @@ function install(): Registry {
   let crashed = false;
   // Events, not signal handlers: a signal's default death stays as it is (proper-lockfile#111).
   onEnd(() => {
-    if (crashed) return; // the record stays, and the next holder is told
+    // The record stays, and the next holder is told. But a Worker's process goes on, and would keep the lock.
+    if (crashed && isMainThread) return;
     for (const hold of holds) hold.leave();
     holds.clear();
   }, () => crashed = true);

@@ -143,7 +143,7 @@ test("acquire() leaves no listener on its signal, however it ends, and 600 waite
 
     const all = Array.from({ length: 600 }, () => new Lock(path()).acquire({ signal }));
     const granted = await mustBlock(all[0]);
-    assertEquals(listeners(), 600); // one each, not one a try
+    assertEquals(listeners(), 1); // one for all, because Node warns of more than 10
     holder.release();
     (await granted.done()).release();
     controller.abort(reason);

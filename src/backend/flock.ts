@@ -119,8 +119,10 @@ function tryOn(sys: System, opened: Opened, request: Request, session: Session |
       const refusal = { token, who: () => whoHolds(sys, path) };
       if (!session) return { refusal };
       // A waiter keeps the file open, unless it has the one that nobody else will come to.
-      if (sys.stat(path)?.identity !== token) return undefined;
-      if (mode === "exclusive") session.takeTurn(sys, path);
+      if (session.isDue()) {
+        if (sys.stat(path)?.identity !== token) return undefined;
+        if (mode === "exclusive") session.takeTurn(sys, path);
+      }
       held = session.keep(opened);
       return { refusal };
     }

@@ -28,8 +28,8 @@ const PATIENCE = 1_000;
 
 const turnPath = (path: string) => `${path}.turn`;
 
-/** A writer looks so often, in milliseconds, whether there are readers to be kept out. */
-const TURN_PAUSE = 50;
+/** A waiter looks so often, in milliseconds, whether its file was replaced, or there are readers to be kept out. */
+const LOOK_PAUSE = 50;
 
 /** One waiter's. */
 export class Session {
@@ -37,7 +37,7 @@ export class Session {
   #since: number | undefined;
   #opened: Opened | undefined;
   #turn: { readonly file: OpenFile; readonly path: string } | undefined;
-  #asked = -Infinity;
+  #looked = -Infinity;
 
   /** `blocking`: the waiter blocks its thread. */
   constructor(blocking = false) {
@@ -69,11 +69,17 @@ export class Session {
     return this.#blocking || now - (this.#since ??= now) > PATIENCE;
   }
 
+  /** Whether it is time to look around again: a try is cheap only while it is one system call. */
+  isDue(): boolean {
+    const now = performance.now();
+    const due = now - this.#looked >= LOOK_PAUSE;
+    if (due) this.#looked = now;
+    return due;
+  }
+
   /** Asks new readers to wait. */
   takeTurn(sys: System, path: string): void {
-    const now = performance.now();
-    if (this.#turn || now - this.#asked < TURN_PAUSE) return;
-    this.#asked = now;
+    if (this.#turn) return;
     if (!sys.stat(turnPath(path))) return; // never shared
     const file = lockTurn(sys, path, ["write"], "exclusive");
     if (!file || file === "held") return; // another writer has it: that serves this one as well

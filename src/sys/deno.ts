@@ -5,6 +5,7 @@
  * the same kernel lock (it is `flock(2)` since Deno 2.7.0) with nothing but the
  * permission for the file.
  */
+import { dirname, isAbsolute, join } from "node:path";
 import { type Bind, contention } from "./calls.ts";
 import { PLATFORMS } from "./libc.ts";
 import { osErrorName } from "./errno.ts";
@@ -56,7 +57,23 @@ function exists(path: string): boolean {
   }
 }
 
-const permits: Permits = (kind, path) => granted({ name: kind, path });
+// A relative path in a deleted directory cannot even be asked for.
+const permits: Permits = (kind, path) => named(() => granted({ name: kind, path }));
+
+/** Deno, unless everything is allowed, takes `a/..` for nothing, also where `a` is a symlink; the kernel does not. */
+function physical(path: string): string {
+  if (!isAbsolute(path) || !path.split("/").includes("..")) return path;
+  return named(() => {
+    let done = "/";
+    for (const part of path.split("/")) {
+      if (part === ".." && !permits("read", done)) {
+        throw new SystemError("EACCES", `where ${path} leads cannot be seen without --allow-read=${done}`);
+      }
+      done = part === ".." ? dirname(deno!.realPathSync(done)) : join(done, part); // `!` as above
+    }
+    return done;
+  });
+}
 
 /** Deno's lock errors often have no `code`; the number stands in the message. */
 function lockError(error: unknown): SystemError {
@@ -190,6 +207,7 @@ export function denoRuntime(): Runtime | undefined {
     name: `deno/${version.deno}`,
     ffi,
     permits,
+    physical,
     // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
     resolvesLinks: () => !(granted({ name: "read" }) && granted({ name: "write" })),
     may: {

@@ -41,7 +41,10 @@ export function named<T>(call: () => T): T {
 function asSystemError(error: unknown): SystemError {
   if (error instanceof SystemError) return error;
   const { code, name, message } = error as NodeJS.ErrnoException; // every runtime throws Errors here
-  if (name === "NotCapable") return new SystemError("EACCES", message, { cause: error });
+  // The permission models of Deno and of Node.
+  if (name === "NotCapable" || code === "ERR_ACCESS_DENIED") {
+    return new SystemError("EACCES", message, { cause: error });
+  }
   // Deno names the common errors only; of others it shows the number.
   return new SystemError(code ?? osErrorName(process.platform, message) ?? "EIO", message, { cause: error });
 }

@@ -80,6 +80,7 @@ function assemble(runtime: Runtime): System {
       }
     },
     look: (other) => look(process.platform, other, reader),
+    physical: (path) => runtime.physical?.(path) ?? path,
     mounts: () => reader.text("/proc/self/mountinfo"),
     kernelLocks() {
       const text = reader.text("/proc/locks");

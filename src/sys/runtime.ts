@@ -24,6 +24,8 @@ export interface Runtime {
   readonly may: { readonly kill: boolean; readonly hostname: boolean; readonly uid: boolean; readonly proc: boolean };
   /** Calls `leave` at an exit event, after `crash` where that event follows an error and does not tell. */
   onEnd(leave: () => void, crash: () => void): void;
+  /** The path without `..`, where the runtime resolves those otherwise than the kernel does. */
+  physical?(path: string): string;
   /** Another way to `flock(2)`, for when there is no FFI. */
   fallback():
     | { readonly way: KernelLockWay; readonly flock: Flock }

@@ -103,6 +103,7 @@ export interface Processes {
   look(pid: number): ProcessLook | undefined;
   /** `/proc/locks`; undefined where there is none, or it may not be read. */
   kernelLocks(): string | undefined;
+  physical(path: string): string;
   /** `/proc/self/mountinfo`; undefined where there is none, or it may not be read. */
   mounts(): string | undefined;
 }

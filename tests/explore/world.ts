@@ -272,6 +272,10 @@ export class Machine implements System {
 
   mounts(): undefined {}
 
+  physical(path: string): string {
+    return path;
+  }
+
   nonce(): string {
     return `${letterOf(this.#me)}${this.#where}${this.#nonces++}`.padStart(32, "0");
   }
