@@ -73,36 +73,37 @@ export class Choice {
 
   /** One try. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
   attempt(given: Request, session?: Session): Attempt {
-    let request = given;
     try {
-      request = { ...given, path: this.#sys.physical(given.path) };
+      return this.#attempt({ ...given, path: this.#sys.physical(given.path) }, session);
     } catch (error) {
       throw error instanceof SystemError ? systemFailure("acquire", given.path, error) : error;
     }
+  }
+
+  #attempt(request: Request, session: Session | undefined): Attempt {
     if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
     if (this.taken === undefined && this.#wish === "pidfile") this.#take("pidfile", 'the option backend: "pidfile"');
     if (this.taken === undefined && this.#sys.way === undefined) this.#noKernelLock(request, this.#sys.why);
     if (this.taken !== "pidfile") {
       try {
-        const attempt = tryFlock(this.#sys, request, session);
-        if (!("refusal" in attempt && attempt.early)) this.#take("flock", this.#sys.why);
-        if (!("hold" in attempt && attempt.dead)) return attempt;
-        const { hold } = attempt;
-        return { hold: { ...hold, stale: removeDead(this.#sys, request) ?? hold.stale } };
+        return this.#byKernel(request, session);
       } catch (error) {
-        if (!(error instanceof SystemError)) throw error;
-        if (!NO_KERNEL_LOCK.has(error.code)) throw systemFailure("acquire", request.path, error);
+        if (!(error instanceof SystemError && NO_KERNEL_LOCK.has(error.code))) throw error;
         this.#noKernelLock(request, `there is no kernel lock on this file system: ${error.message}`, error);
       }
     }
     if (request.mode === "shared") {
       throw unsupported(request, `a PID file cannot be held shared (PID file because: ${this.reason})`);
     }
-    try {
-      return tryPidFile(this.#sys, request);
-    } catch (error) {
-      throw error instanceof SystemError ? systemFailure("acquire", request.path, error) : error;
-    }
+    return tryPidFile(this.#sys, request);
+  }
+
+  #byKernel(request: Request, session: Session | undefined): Attempt {
+    const attempt = tryFlock(this.#sys, request, session);
+    if (!("refusal" in attempt && attempt.early)) this.#take("flock", this.#sys.why);
+    if (!("hold" in attempt && attempt.dead)) return attempt;
+    const { hold } = attempt;
+    return { hold: { ...hold, stale: removeDead(this.#sys, request) ?? hold.stale } };
   }
 
   #take(backend: LockBackend, reason: string): void {

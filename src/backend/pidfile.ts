@@ -51,7 +51,8 @@ export function tryPidFile(sys: System, request: Request): Attempt {
 function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
   const kernelLocks = sys.kernelLocks();
   const stat = kernelLocks === undefined ? undefined : sys.stat(path);
-  if (!stat || flocksOn(kernelLocks ?? "", stat, sys.mounts()).length === 0) return undefined;
+  // Where the kernel can be asked, what /proc/locks shows only vaguely is left to that.
+  if (!stat || flocksOn(kernelLocks ?? "", stat, sys.mounts(), !sys.way).length === 0) return undefined;
   return { token: stat.identity, who: () => whoHolds(sys, path) };
 }
 
@@ -66,8 +67,9 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     case "A2": {
       const root = readEntry(sys, path, pidPath(path));
       if (!root) return { at: "A1" };
-      if (abandoned.delete(root.nonce)) {
+      if (abandoned.has(root.nonce)) {
         sys.unlink(pidPath(path));
+        abandoned.delete(root.nonce);
         return { at: "A1" };
       }
       return root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
@@ -117,10 +119,10 @@ export function removeDead(sys: System, request: Request): LockHolder | undefine
   try {
     if (!readEntry(sys, request.path, pidPath(request.path))) return undefined;
     let step: Step = { at: "A2" };
-    for (;;) {
+    for (let steps = 0; steps < STEPS_LIMIT; steps++) {
       if (step.at === "A1") return undefined; // somebody else removed it
       if (step.at === "B") {
-        release(sys, request.path, step.nonce);
+        giveBack(sys, request.path, step.nonce);
         return step.stale;
       }
       const next: Step | Attempt = advance(sys, request, step);

@@ -22,12 +22,12 @@ function device(dev: bigint): { major: bigint; minor: bigint } {
  * btrfs and overlayfs show another device in `/proc/locks` than `stat(2)` does;
  * both are then without a disk of their own (major 0), and the inode decides. On
  * a device that is some mount's own, such as a tmpfs, the device must agree:
- * every tmpfs has an inode 2.
+ * every tmpfs has an inode 2. `vaguely`: whether the inode may decide.
  */
-export function flocksOn(kernelLocks: string, stat: FileStat, mounts?: string): KernelLock[] {
+export function flocksOn(kernelLocks: string, stat: FileStat, mounts?: string, vaguely = true): KernelLock[] {
   const [dev] = stat.identity.split(":");
   const { major, minor } = device(BigInt(dev));
-  let vague = major === 0n;
+  let vague = vaguely && major === 0n;
   const found = new Map<string, KernelLock>(); // one line a lock, however often it was read
   for (const line of kernelLocks.split("\n")) {
     // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF
