@@ -36,15 +36,7 @@ export function judge(owner: HolderFields, processes: Processes): ProcessState {
   if (differ(owner.pidNamespace, self.pidNamespace)) {
     return verdict("unknown", `it runs in another PID namespace (a container?); there, ${howToTell(pid)}`);
   }
-  const here = judgeHere(pid, owner.startTime, processes);
-  // Written, or read, where namespaces cannot be seen (Deno without FFI): another process may have that number here.
-  if (here.state === "dead" && owner.nonce !== undefined && owner.pidNamespace !== self.pidNamespace) {
-    return verdict(
-      "unknown",
-      `it cannot be told which PID namespace it runs in; where it was started, ${howToTell(pid)}`,
-    );
-  }
-  return here;
+  return judgeHere(pid, owner.startTime, processes);
 }
 
 /** Rules 3 to 7, for a process of this machine and PID namespace. */

@@ -92,7 +92,7 @@ test("tryFlock() opens anew when the file was replaced between its open and its 
 });
 
 test("tryFlock() without its inode check holds a deleted file while another process holds the new one", async ({ path }) => {
-  const check = "if (sys.stat(path)?.identity !== token) return undefined;";
+  const check = "(filelock#574).\n    if (sys.stat(path)?.identity !== token) return undefined;";
   const repository = fromFileUrl(new URL("../", import.meta.url));
   mkdirSync(path("mutant"));
   for (const part of ["mod.ts", "src"]) cpSync(join(repository, part), path(`mutant/${part}`), { recursive: true });
@@ -100,7 +100,7 @@ test("tryFlock() without its inode check holds a deleted file while another proc
   const file = path("mutant/src/backend/flock.ts");
   const parts = readFileSync(file, "utf8").split(check);
   assertEquals(parts.length, 2, "the check stands in the source exactly once");
-  writeFileSync(file, parts.join(""));
+  writeFileSync(file, parts.join("\n"));
   const load = (source: string) => import(toFileUrl(path(`mutant/src/${source}`)).href);
   const outcome = replacedMeanwhile(await load("backend/flock.ts"), await load("sys/mod.ts"), path());
   assertEquals(outcome, { both: true, ended: "lost", opened: 1 });

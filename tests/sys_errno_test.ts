@@ -20,11 +20,14 @@ const LINUX_HEADER = `
 #define ENOMEM 12
 #define EACCES 13
 #define EINVAL 22
+#define EFBIG 27
+#define ENOSPC 28
 #define ENOLCK 37
 #define ENOSYS 38
 #define EWOULDBLOCK EAGAIN
 #define EOPNOTSUPP 95
 #define ESTALE 116
+#define EDQUOT 122
 `;
 
 // macOS, bsd/sys/errno.h of apple-oss-distributions/xnu, as a program sees it (__DARWIN_UNIX03).
@@ -38,9 +41,12 @@ const DARWIN_HEADER = `
 #define ENOMEM 12
 #define EACCES 13
 #define EINVAL 22
+#define EFBIG 27
+#define ENOSPC 28
 #define EAGAIN 35
 #define EWOULDBLOCK EAGAIN
 #define ENOTSUP 45
+#define EDQUOT 69
 #define ESTALE 70
 #define ENOLCK 77
 #define ENOSYS 78
@@ -58,10 +64,13 @@ const FREEBSD_HEADER = `
 #define ENOMEM 12
 #define EACCES 13
 #define EINVAL 22
+#define EFBIG 27
+#define ENOSPC 28
 #define EAGAIN 35
 #define EWOULDBLOCK EAGAIN
 #define EOPNOTSUPP 45
 #define ENOTSUP EOPNOTSUPP
+#define EDQUOT 69
 #define ESTALE 70
 #define ENOLCK 77
 #define ENOSYS 78

@@ -31,7 +31,7 @@ const REPLACED_LIMIT = 1000;
 export function tryFlock(sys: System, request: Request, session?: Session): Attempt {
   // Looked at before anything is made or written, because a refused try must change nothing.
   if (!session?.isOpen) {
-    const { refusal } = lookAtPidFile(sys, request.path);
+    const refusal = lookEarly(sys, request.path);
     if (refusal) return { refusal, early: true };
   }
   let failure: SystemError | undefined;
@@ -189,6 +189,15 @@ function ignoringFailure(call: () => void): void {
     call();
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
+  }
+}
+
+function lookEarly(sys: System, path: string): Refusal | undefined {
+  try {
+    return lookAtPidFile(sys, path).refusal;
+  } catch (error) {
+    if (error instanceof SystemError) return undefined; // step 6 says so, unless something else is wrong before
+    throw error;
   }
 }
 
