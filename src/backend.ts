@@ -37,6 +37,8 @@ export interface Refusal {
 export interface InTheWay {
   /** Where that is known. */
   readonly holder?: LockHolder;
+  /** The very Lock object that asks. */
+  readonly here?: boolean;
   /** Why it counts as held, unless the holder is known to be alive, here. */
   readonly doubt?: string;
 }

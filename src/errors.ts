@@ -89,6 +89,7 @@ export function systemFailure(
   path: string,
   error: SystemError,
 ): LockError {
-  const message = `Cannot ${operation} ${quote(path)}: ${error.code}: ${error.message}`;
+  const reason = error.message.startsWith(error.code) ? error.message : `${error.code}: ${error.message}`;
+  const message = `Cannot ${operation} ${quote(path)}: ${reason}`;
   return new LockError(message, { code: error.code, path, cause: error.cause ?? error });
 }

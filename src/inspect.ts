@@ -5,6 +5,7 @@ import { systemFailure } from "./errors.ts";
 import type { LockBackend, LockMode } from "./options.ts";
 import { judge } from "./owner.ts";
 import { LockHolder } from "./record.ts";
+import { holdsHere } from "./registry.ts";
 import { flocksOn, type KernelLock } from "./sys/locks.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
@@ -63,6 +64,16 @@ export function inspectKernel(sys: System, path: string): LockStatus {
   const kernelLocks = sys.kernelLocks();
   const locks = flocksOn(kernelLocks ?? "", read.stat, sys.mounts());
   if (locks.length > 0) return heldByKernel(sys, path, locks, holder);
+  // The one holder that needs no /proc to be seen.
+  if (holdsHere(read.stat.identity)) {
+    return {
+      path,
+      state: "held",
+      backend: "flock",
+      holder: holder ?? new LockHolder(sys.self()),
+      reason: "this process holds it",
+    };
+  }
   if (kernelLocks === undefined) return byRecord(sys, path, holder, "/proc/locks cannot be read here");
   if (sys.self().pidNamespace !== INITIAL_NAMESPACE) {
     return byRecord(sys, path, holder, "/proc/locks shows only this PID namespace's processes (a container?)");
@@ -78,7 +89,9 @@ function heldByKernel(sys: System, path: string, locks: KernelLock[], recorded: 
   // it; a record that is none of a holder's is from one that died.
   const owner = recorded && (recorded.pid === pid || judge(recorded, sys).state === "alive") ? recorded : undefined;
   const { command, startTime } = sys.look(pid) ?? {};
-  const holder = owner ?? (pid > 0 ? new LockHolder({ pid, command, startTime, mode }) : undefined);
+  // Taken by flock(1) for another, which has ended: its number would send people after nobody.
+  const ended = pid <= 0 || sys.exists(pid) === "gone";
+  const holder = owner ?? (ended ? undefined : new LockHolder({ pid, command, startTime, mode }));
   const reason = `the kernel shows ${
     mode === "shared" ? `${locks.length} shared` : "an exclusive"
   } lock on it, taken by pid ${locks.map(({ pid }) => pid).join(", ")}`;
@@ -98,5 +111,5 @@ export function whoHolds(sys: System, path: string): InTheWay {
   const { state, holder } = inspectKernel(sys, path);
   if (state === "free" || state === "stale" || !holder) return {};
   const { state: owner, reason } = judge(holder, sys);
-  return { holder, doubt: owner === "alive" ? undefined : reason };
+  return { holder, doubt: owner === "alive" ? undefined : `the kernel refuses it; of that process, ${reason}` };
 }

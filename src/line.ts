@@ -6,7 +6,7 @@ import { watchFile } from "./watch.ts";
 /** Refused by this object itself, or by the order of the waiters: no disk was asked. */
 export const HELD_HERE: Refusal = {
   token: undefined,
-  who: () => ({ doubt: "this very Lock object holds it" }),
+  who: () => ({ here: true }),
 };
 
 /** One who waits. */

@@ -126,6 +126,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws What the function throws, and what `acquire` and `release` throw.
    */
   async run<T>(fn: () => T | Promise<T>, options: AcquireOptions = {}): Promise<T> {
+    mustBeFunction("run", fn);
     return this.#state.run(fn, await this.#state.acquire(options, true));
   }
 
@@ -139,6 +140,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws What the function throws, and what `acquireSync` and `release` throw.
    */
   runSync<T>(fn: () => T, options: Pick<AcquireOptions, "timeout"> = {}): T {
+    mustBeFunction("runSync", fn);
     return this.#state.runSync(fn, this.#state.acquireSync(options, true));
   }
 
@@ -176,4 +178,8 @@ export class Lock implements Disposable, AsyncDisposable {
       resolve();
     });
   }
+}
+
+function mustBeFunction(name: string, fn: unknown): void {
+  if (typeof fn !== "function") throw new TypeError(`Cannot ${name}() as its first argument must be a function`);
 }

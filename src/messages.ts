@@ -6,23 +6,39 @@ import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, refusal: Refusal): LockTimeoutError {
-  const { holder, doubt } = refusal.who();
-  const by = holder ? `held by ${holder}` : "held by a process that left no record";
+  const { holder, doubt, here } = refusal.who();
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
-  // Whoever is told to end a process must be told of the right one: only where it is known to be alive, here.
-  const advice = doubt ? `. It counts as held because ${doubt}` : holder?.nonce // without a record of ours a child may share the lock, and keep it when its parent ends
+  const by = here
+    ? "this very Lock object holds it: release() it first, or use reentrant: true"
+    : holder?.pid === process.pid
+    ? `held by another Lock object of this process, ${holder}`
+    : holder
+    ? `held by ${holder}`
+    : "held by a process that left no record";
+  return new LockTimeoutError(
+    `Cannot acquire ${quote(path)} ${when}: ${by}${here ? "" : advice(path, holder, doubt)}`,
+    {
+      code: "ETIMEDOUT",
+      path,
+      holder,
+    },
+  );
+}
+
+/** Whoever is told to end a process must be told of the right one: only where it is known to be alive, here. */
+function advice(path: string, holder: LockHolder | undefined, doubt: string | undefined): string {
+  if (doubt) return `. It counts as held because ${doubt}`;
+  if (holder?.pid === process.pid) return "";
+  // Without a record of ours a child may share the lock, and keep it when its parent ends.
+  return holder?.nonce
     ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
     : `. "fuser -v ${path}" names the processes that have it open`;
-  return new LockTimeoutError(`Cannot acquire ${quote(path)} ${when}: ${by}${advice}`, {
-    code: "ETIMEDOUT",
-    path,
-    holder,
-  });
 }
 
 /** The wait could never end. */
 export function deadlockError(path: string): LockDeadlockError {
-  const message = `Cannot acquire ${quote(path)}: this thread holds it already, and would wait for itself`;
+  const message = `Cannot acquire ${quote(path)}: this thread holds it already, and would wait for itself ` +
+    "(a run() inside run()? see reentrant. A shared hold cannot become exclusive)";
   return new LockDeadlockError(message, { code: "EDEADLK", path });
 }
 

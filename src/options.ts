@@ -61,8 +61,30 @@ function oneOf<T extends string>(name: string, value: unknown, allowed: readonly
   throw new TypeError(`Cannot create a lock as "${name}" must be ${names}: received ${show(value)}`);
 }
 
+/** In JavaScript, an option of the wrong name or in the wrong place would otherwise mean a wait for ever. */
+export function known(operation: string, options: unknown, names: readonly string[]): void {
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`Cannot ${operation} as its options must be an object: received ${show(options)}`);
+  }
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    throw new TypeError(`Cannot ${operation} as it has no option "${unknown}": it has ${names.join(", ")}`);
+  }
+}
+
+/** Checks the options of a wait; the timeout is in milliseconds, and absent it is for ever. */
+export function settleWait(options: AcquireOptions): { timeout: number; signal: AbortSignal | undefined } {
+  known("wait for a lock", options, ["timeout", "signal"]);
+  const { signal } = options;
+  if (signal !== undefined && typeof signal?.throwIfAborted !== "function") {
+    throw new TypeError(`Cannot wait for a lock as "signal" must be an AbortSignal: received ${show(signal)}`);
+  }
+  return { timeout: settleTimeout(options.timeout), signal };
+}
+
 /** Checks the options of a lock. */
 export function settle(options: LockOptions): Settings {
+  known("create a lock", options, ["mode", "backend", "reentrant", "fileMode", "label", "onStale"]);
   const { mode = "exclusive", backend = "auto", reentrant = false, fileMode = 0o644, label, onStale } = options;
   if (typeof fileMode !== "number") {
     throw new TypeError(`Cannot create a lock as "fileMode" must be a number: received ${show(fileMode)}`);
@@ -108,6 +130,9 @@ export function settlePath(path: string | URL, mayAskDirectory: () => boolean): 
     throw new TypeError(`Cannot create a lock as its path must be a string or a file URL: received ${show(path)}`);
   }
   if (path === "") throw new TypeError("Cannot create a lock as its path must not be empty");
+  if (path.endsWith("/")) {
+    throw new TypeError(`Cannot create a lock as its path names a directory: received ${show(path)}`);
+  }
   // To a C function the path would end there, and be another file's.
   if (path.includes("\0")) {
     throw new TypeError(`Cannot create a lock as its path must not hold a NUL: received ${show(path)}`);
@@ -125,7 +150,7 @@ export function settlePath(path: string | URL, mayAskDirectory: () => boolean): 
 }
 
 /** Checks a timeout; absent is for ever. */
-export function settleTimeout(timeout: number | undefined): number {
+function settleTimeout(timeout: number | undefined): number {
   if (timeout === undefined) return Infinity;
   if (typeof timeout !== "number") {
     throw new TypeError(

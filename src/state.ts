@@ -8,7 +8,7 @@ import { quote, systemFailure } from "./errors.ts";
 import { HELD_HERE, waitInLine, waitSync, wakeLine } from "./line.ts";
 import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
 import type { AcquireOptions, Settings } from "./options.ts";
-import { settleTimeout } from "./options.ts";
+import { settleWait } from "./options.ts";
 import { forget, holdsHere, type Registered, remember } from "./registry.ts";
 import { system } from "./sys/mod.ts";
 import { SystemError } from "./sys/sys.ts";
@@ -84,8 +84,7 @@ export class State {
 
   /** Waits in line; rejects as `Lock.acquire` does. */
   async acquire(options: AcquireOptions, scoped: boolean): Promise<Hold> {
-    const { signal } = options;
-    const timeout = settleTimeout(options.timeout);
+    const { timeout, signal } = settleWait(options);
     signal?.throwIfAborted(); // before the disk is touched
     if (this.#enterAgain()) return this.#granted();
     // Its own `run` around it would have to end first, and cannot.
@@ -122,7 +121,7 @@ export class State {
 
   /** Waits and blocks; throws as `Lock.acquireSync` does. */
   acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): Hold {
-    const timeout = settleTimeout(options.timeout);
+    const { timeout } = settleWait(options);
     const session = new Session(true);
     try {
       waitSync(this.#path, {

@@ -12,7 +12,7 @@ import { whoHolds } from "../inspect.ts";
 import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { isUnder } from "../context.ts";
-import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
+import { isThere, type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 import { pidPath, readEntry, recordOf, refusalBy } from "./entry.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
@@ -95,7 +95,7 @@ function explain(sys: System, path: string, { code, message, cause }: SystemErro
   const directory = JSON.stringify(dirname(path));
   const words = there && there.kind !== "file"
     ? notRegular(there)
-    : code === "ENOENT"
+    : code === "ENOENT" && !isThere(sys, dirname(path))
     ? `its directory ${directory} does not exist`
     : !there && NOT_WRITABLE.has(code)
     ? `it does not exist, and cannot be made in ${directory}: ${message}`

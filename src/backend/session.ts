@@ -80,7 +80,7 @@ export class Session {
   /** Asks new readers to wait. */
   takeTurn(sys: System, path: string): void {
     if (this.#turn) return;
-    if (!sys.stat(turnPath(path))) return; // never shared
+    if (!isThere(sys, turnPath(path))) return; // never shared
     const file = lockTurn(sys, path, ["write"], "exclusive");
     if (!file || file === "held") return; // another writer has it: that serves this one as well
     this.#turn = { file, path };
@@ -104,6 +104,16 @@ export function writerWaits(sys: System, path: string): boolean {
   if (turn === "held") return true;
   turn?.close();
   return false;
+}
+
+/** Whether something stands there, as far as that can be seen. */
+export function isThere(sys: System, path: string): boolean {
+  try {
+    return sys.stat(path) !== undefined;
+  } catch (error) {
+    if (error instanceof SystemError) return false; // it may not be looked at
+    throw error;
+  }
 }
 
 /** The turn's file, locked; undefined where it cannot be had. */

@@ -127,7 +127,9 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
   const { openSync } = deno!; // `!` as above
   const write = access !== "read";
   for (const kind of write ? ["read", "write"] as const : ["read"] as const) {
-    if (!permits(kind, path)) throw new SystemError("EACCES", `Deno has no --allow-${kind} for it`);
+    if (!permits(kind, path)) {
+      throw new SystemError("EACCES", `there is no --allow-${kind} for it; its directory is what the lock needs`);
+    }
   }
   return named(() => {
     for (let attempt = 0;; attempt++) {

@@ -136,7 +136,8 @@ export function nodeFiles(flock: Flock, permits: Permits, resolves = false): Dis
   // Asked first because the call itself would put a question on the terminal.
   const allowed = (kind: "read" | "write", path: string) => {
     if (!permits(kind, path)) {
-      throw new SystemError("EACCES", `this process has no ${kind} permission for it (--allow-${kind}=${path})`);
+      const needed = "its directory is what the lock needs: --allow-read=DIR --allow-write=DIR";
+      throw new SystemError("EACCES", `this process has no ${kind} permission for ${JSON.stringify(path)}; ${needed}`);
     }
   };
   const lockAllowed = (path: string, access: Access) => {
