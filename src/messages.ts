@@ -11,7 +11,7 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal): L
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
     : holder?.pid === process.pid
-    ? `held by another Lock object of this process, ${holder}`
+    ? `held by ${holder}, which is this very process, by another Lock object`
     : holder
     ? `held by ${holder}`
     : "held by a process that left no record";

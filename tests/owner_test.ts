@@ -170,7 +170,9 @@ async function tries(place: Place, agent: Agent, what: string): Promise<void> {
     ? MAY_NOT_ASK
     : state === "unknown"
     ? reason
-    : new RegExp(`held by pid ${fields.pid}.*(?:as soon as that process releases it|fuser -v)`);
+    : new RegExp(
+      `held by pid ${fields.pid}.*(?:as soon as that process releases it|fuser -v|which is this very process)`,
+    );
   assertMatch(message, words, what);
   untouched();
   assertEquals(await agent.call("stale"), told, what);
