@@ -17,7 +17,10 @@ import { mayAskDirectory, system } from "./sys/mod.ts";
  * system's flock(2) does.
  *
  * The trap: the lock file stays when the lock is free, and must; a deleted one
- * is two locks. A held `Lock` that is garbage collected stays held.
+ * is two locks. A file with data in it is left as it is, but one that holds
+ * nothing but a number counts as a PID file and is overwritten. A held `Lock`
+ * that is garbage collected stays held. One object is held by one task at a
+ * time, in shared mode too.
  *
  * @example
  * ```ts
@@ -80,6 +83,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @param options How long to wait, and what ends the wait.
    * @returns This object, holding the lock.
    * @throws {LockTimeoutError} if it was still held when the time was up.
+   * @throws {LockDeadlockError} at once, if only a `run` around this very call could release it.
    * @throws The signal's reason, if it aborts before the lock is granted.
    * @throws {LockError} as `tryAcquire` does.
    * @throws {TypeError} if `timeout` is not a number.
@@ -119,6 +123,10 @@ export class Lock implements Disposable, AsyncDisposable {
 
   /**
    * Acquires, calls, and releases when the function has returned or thrown, or its promise has settled.
+   *
+   * Within it, the same task may acquire this object again if it is `reentrant`;
+   * otherwise that is a LockDeadlockError. A task that was started within it
+   * counts as the same while the function runs.
    *
    * @param fn What to do while the lock is held.
    * @param options How long to wait, and what ends the wait.
