@@ -4,7 +4,7 @@
  *
  * A release clears the record, which the kernel tells whoever watches the file,
  * in 1 to 5 ms. A poll that is a part of the time waited so far is as prompt as
- * that for the first second, and costs little: 1 ms apart at first, 20 ms in the
+ * that for the first second, and costs little: 1 ms apart at first, 30 ms in the
  * end, which is for holders that died, of which no file system tells.
  */
 
@@ -15,7 +15,7 @@ export type Clock = () => number;
 const TIMER_LIMIT = 2 ** 31 - 1;
 
 /** The shortest and the longest pause between two tries, in milliseconds. */
-const SHORTEST = 1, LONGEST = 20;
+const SHORTEST = 1, LONGEST = 30;
 
 /** A pause is this part of the time waited so far: no try comes late by more. */
 const PART = 1 / 150;
