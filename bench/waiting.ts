@@ -28,6 +28,7 @@ const KINDS: Record<string, (path: string) => Child> = {
   Deno: ours(deno(), "run", "-A", "--quiet"),
   Bun: ours(tool("bun")),
   Node: ours(tool("node26"), "--disable-warning=ExperimentalWarning"),
+  "flock(1)": (path) => new Child("bash", [here("waiter.sh"), path]),
   "Python, fcntl.flock": (path) => new Child("python3", [here("waiter.py"), path]),
 };
 
@@ -134,7 +135,7 @@ try {
       ...show("release, after 1.5 to 3 s", later, peer.later),
       ...show("kill -9", killed, peer.killed),
     };
-    if (name.startsWith("Python")) continue;
+    if (!["Deno", "Bun", "Node"].includes(name)) continue;
     for (const seconds of [1, 20]) {
       table[name][`core, waiting ${seconds} s`] = `${(await cost(make, seconds * 1000)).toFixed(2)} %`;
     }
