@@ -200,3 +200,18 @@ test("new Lock() refuses the same options in an agent's process", async ({ path,
   const error = await assertRejects(() => packed.lock(path(), { fileMode: 512 }), AgentError);
   assertEquals([error.name, error.message.includes("received 512")], ["RangeError", true]);
 });
+
+test("Lock refuses options that it does not have, which would otherwise mean a wait for ever", async ({ path }) => {
+  // The casts: JavaScript has no types to stop these.
+  const wrong = (options: unknown) => options as LockOptions;
+  assertThrows(() => new Lock(path(), wrong({ timeout: 100 })), TypeError, 'no option "timeout"');
+  assertThrows(() => new Lock(path(), wrong(null)), TypeError, "must be an object");
+  assertThrows(() => new Lock(path(), wrong("shared")), TypeError, "must be an object");
+  assertThrows(() => new Lock(`${path()}/`), TypeError, "names a directory");
+  const lock = new Lock(path());
+  await assertRejects(() => lock.acquire({ timeoutMs: 1 } as object), TypeError, 'no option "timeoutMs"');
+  await assertRejects(() => lock.acquire(wrong(2000) as object), TypeError, "must be an object");
+  await assertRejects(() => lock.acquire({ signal: {} } as object), TypeError, "must be an AbortSignal");
+  await assertRejects(() => lock.run({} as () => void), TypeError, "must be a function");
+  assertEquals(lock.held, false);
+});
