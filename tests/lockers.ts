@@ -7,7 +7,7 @@ import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import process from "node:process";
 import { assertRejects } from "@std/assert";
 import { Lock, type LockOptions } from "../mod.ts";
-import type { Agent, AgentOptions, Place } from "./harness.ts";
+import { type Agent, type AgentOptions, type Kind, type Place, within } from "./harness.ts";
 
 /** A lock, wherever it is. What `Lock` throws is what the promise rejects with, or its AgentError. */
 export interface Locker {
@@ -144,4 +144,22 @@ export function countedSignal() {
     },
   });
   return { controller, signal, listeners: () => listeners.size };
+}
+
+/** Lets an agent work under strace, and waits until strace has written all of its log. */
+export async function underStrace(
+  agent: Place["agent"],
+  kind: Kind,
+  log: string,
+  inject: string[],
+  use: (agent: Agent) => Promise<void>,
+): Promise<void> {
+  const user = await agent(kind, { by: ["strace", "-f", "--seccomp-bpf", "-qq", "-o", log, ...inject] });
+  try {
+    await use(user);
+  } finally {
+    // Not killed: that would end strace and leave its agent.
+    user.close();
+    await within(10_000, user.ended);
+  }
 }

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { type Agent, AgentError, type Kind, type Place, test, within } from "./harness.ts";
-import { failure } from "./lockers.ts";
+import { type Agent, AgentError, type Kind, type Place, test } from "./harness.ts";
+import { failure, underStrace } from "./lockers.ts";
 import { deadOwner, kinds, leave, names, recordIn } from "./pid_files.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
@@ -17,14 +17,7 @@ async function withoutLinks(
 ): Promise<number> {
   const log = path("strace.log");
   const inject = ["-e", "trace=link,linkat", "-e", `inject=link,linkat:error=${code}`];
-  const user = await agent(kind, { by: ["strace", "-f", "--seccomp-bpf", "-qq", "-o", log, ...inject] });
-  try {
-    await use(user);
-  } finally {
-    // Not killed: that would end strace and leave its agent.
-    user.close();
-    await within(10_000, user.ended);
-  }
+  await underStrace(agent, kind, log, inject, use);
   const calls = readFileSync(log, "utf8").split("\n").filter((line) => /\blink(at)?\(/.test(line));
   assertEquals(calls.filter((line) => !line.includes(`${code} `) || !line.endsWith("(INJECTED)")), []);
   unlinkSync(log);

@@ -6,6 +6,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Lock } from "../../mod.ts";
 import { type Agent, AgentError, type Kind, KINDS, type Place, test, within } from "../harness.ts";
+import { underStrace } from "../lockers.ts";
 
 /** Lets an agent work under injected faults; returns what each flock(2) of its answered, in order. */
 async function injected(
@@ -16,14 +17,7 @@ async function injected(
 ): Promise<string[]> {
   const log = path(`${fault.replaceAll(/\W/g, "-")}.strace`);
   const inject = ["-e", "trace=flock", "-e", `inject=flock:error=${fault}`];
-  const user = await agent(kind, { by: ["strace", "-f", "--seccomp-bpf", "-qq", "-o", log, ...inject] });
-  try {
-    await use(user);
-  } finally {
-    // Not killed: that would end strace and leave its agent.
-    user.close();
-    await within(10_000, user.ended);
-  }
+  await underStrace(agent, kind, log, inject, use);
   const answers = readFileSync(log, "utf8").matchAll(/flock\(.*\) += (?:(0)|-1 (\w+) \(.*?\)( \(INJECTED\))?)$/gm);
   return [...answers].map(([, granted, code, made]) => granted ?? code + (made ? " injected" : ""));
 }
