@@ -3,22 +3,19 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { existsSync, writeFileSync } from "node:fs";
 import { fromFileUrl } from "@std/path";
 import { type Place, test, within } from "../harness.ts";
+import { onTerminal } from "../terminal.ts";
 import { deno } from "../tools.ts";
 
 const program = fromFileUrl(new URL("../fixtures/terminal.mjs", import.meta.url));
-const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
-
-/** Starts Deno on a terminal of its own: script(1) makes one. */
-function onTerminal({ child, dir }: Place, args: string[]) {
-  const command = [deno(), "run", "--quiet", "--no-lock", ...args].map(quote).join(" ");
-  return child("script", ["-qec", command, "/dev/null"], { cwd: dir });
-}
+/** Starts Deno on a terminal of its own. */
+const denoOnTerminal = (place: Place, args: string[]) =>
+  onTerminal(place, [deno(), "run", "--quiet", "--no-lock", ...args]);
 
 /** Runs the fixture; everything that appeared on the terminal has to be its one line. */
 async function result(place: Place, flags: string[]): Promise<Record<string, unknown>> {
   // Some process's PID file, whose owner must be asked for: that needs permissions too.
   writeFileSync(place.path("foreign.lock.pid"), "1\n");
-  const terminal = onTerminal(place, [...flags, program, place.path()]);
+  const terminal = denoOnTerminal(place, [...flags, program, place.path(), place.dir]);
   // A question would wait for its answer here, and be the line instead.
   const line = await within(20_000, terminal.line());
   assertMatch(line, /^\{.*\}\s*$/);
@@ -33,7 +30,7 @@ const DENIED = { error: "LockError", code: "EACCES" };
 
 test("deno asks on the terminal of these tests, so that one on which nothing is asked means something", async (place) => {
   const asking = 'data:application/javascript,import{readFileSync}from"node:fs";readFileSync("/etc/passwd")';
-  const terminal = onTerminal(place, [asking]);
+  const terminal = denoOnTerminal(place, [asking]);
   const question = async () => {
     for (;;) {
       const line = await terminal.line();
@@ -52,6 +49,11 @@ test("tryAcquire() in Deno with --allow-read and --allow-write for one directory
     pidFileState: "unknown",
     wait: { error: "LockTimeoutError", code: "ETIMEDOUT" },
     inspect: "held",
+    fd: null,
+    scan: "held,unknown,held", // its own two, and in between the PID file of a process that it may not ask about
+    history: 0,
+    lockDirectory: DENIED,
+    named: DENIED,
     process: "alive",
     otherProcess: "unknown",
     release: null,
@@ -68,6 +70,11 @@ test("tryAcquire() in Deno without any permission throws EACCES and asks nothing
     pidFileState: DENIED,
     wait: DENIED,
     inspect: DENIED,
+    fd: null,
+    scan: DENIED,
+    history: DENIED,
+    lockDirectory: DENIED,
+    named: DENIED,
     process: "alive",
     otherProcess: "unknown",
     release: { error: "LockNotHeldError", code: "ENOTHELD" },

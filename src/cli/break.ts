@@ -1,0 +1,138 @@
+/** `holdfast break`: for locks that only a person can judge. It shows what is known, asks, and only then acts. */
+import { Lock, type LockHolder, type LockStatus } from "../../mod.ts";
+import type { Entry } from "../backend/entry.ts";
+import { breakPidFile, pidFiles } from "../break.ts";
+import { whyNotToSignal } from "../handover.ts";
+import { system } from "../sys/mod.ts";
+import { SystemError } from "../sys/sys.ts";
+import { parse, type Parsed, text, UsageError } from "./args.ts";
+import type { Command } from "./command.ts";
+import { byWhom } from "./held.ts";
+import { isatty, print, say } from "./output.ts";
+import { LOCK_HELP, lockPath } from "./target.ts";
+import { ago, printable, shown, signalName } from "./words.ts";
+
+/** The exit status where nothing was done that should have been: refused, or not confirmed. */
+const REFUSED = 1;
+
+const about = (holder: LockHolder | undefined): string => {
+  const since = ago(holder?.acquiredAt);
+  return holder ? `${holder}${since ? ` (${since})` : ""}` : "an owner that cannot be named";
+};
+
+/** Asks the person at the terminal; with --yes there is no need to. */
+async function confirmed({ values }: Parsed, question: string): Promise<boolean> {
+  if (values.yes) return true;
+  if (!isatty(0)) throw new UsageError("it asks on the terminal, and there is none: --yes answers for scripts");
+  const { createInterface } = await import("node:readline/promises");
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(?:es)?$/i.test((await terminal.question(`${question} [y/N] `)).trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Signals the holder, if it is verified to be that. */
+async function signal(parsed: Parsed, path: string, status: LockStatus, name: NodeJS.Signals): Promise<number> {
+  const refuse = (holder: LockHolder | undefined, why: string) => {
+    say(`no ${name} is sent to ${about(holder)}: ${printable(why)}`);
+    return REFUSED;
+  };
+  if (status.state === "free" || status.state === "stale") {
+    print("there is nobody to be signalled\n");
+    return 0;
+  }
+  if (status.state !== "held") return refuse(status.holder, `whether it holds the lock is ${status.state}`);
+  const { holder } = status;
+  const why = whyNotToSignal(system(), { holder });
+  if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
+  if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
+  // It took a person's time to answer: the holder must be the same, in the same acquisition.
+  const now = Lock.inspect(path);
+  if (now.state !== "held" || now.holder?.nonce !== holder.nonce) {
+    return refuse(holder, "it has released the lock since");
+  }
+  const whyNow = whyNotToSignal(system(), { holder });
+  if (whyNow !== undefined) return refuse(holder, whyNow);
+  const answer = system().signal(holder.pid, name);
+  if (answer instanceof SystemError) return refuse(holder, answer.message);
+  if (answer === "gone") return refuse(holder, "it has ended since");
+  print(`${name} was sent to pid ${holder.pid}; the lock is free as soon as it releases it or ends\n`);
+  return 0;
+}
+
+/** Removes the PID file, whose owner, with the takeovers that are under way, the person declares dead. */
+async function remove(parsed: Parsed, path: string, entries: readonly Entry[]): Promise<number> {
+  for (const { holder, owner } of entries) {
+    print(
+      `PID file of ${about(holder)}: ${owner.state === "dead" ? "dead" : "it may be alive"}, because ${
+        printable(owner.reason)
+      }\n`,
+    );
+  }
+  const doubtful = entries.filter(({ owner }) => owner.state === "unknown");
+  const question = doubtful.length > 0
+    ? "If it is alive, two will hold the lock. Is it dead, and is its PID file to be removed?"
+    : "Is the PID file to be removed?";
+  if (!await confirmed(parsed, question)) return REFUSED;
+  // By nonce: what was taken since is another's, and is not declared anything.
+  const outcome = breakPidFile(path, new Set(doubtful.map(({ nonce }) => nonce)));
+  if (outcome === "removed" || outcome === "gone") {
+    print(outcome === "removed" ? "the PID file is removed\n" : "the PID file was removed by another meanwhile\n");
+    return 0;
+  }
+  say(
+    `the PID file stays: it is held by ${about(outcome.holder)}${outcome.doubt ? `; ${printable(outcome.doubt)}` : ""}`,
+  );
+  return REFUSED;
+}
+
+/** `holdfast break`. */
+export const breaks: Command = {
+  name: "break",
+  usage: ["break [--yes] [--signal[=TERM]] LOCK"],
+  summary: "remove a PID file that nobody alive owns, or signal the holder",
+  description: `For a lock that only a person can judge: shows what is known, asks, and then removes the PID file ` +
+    `of an owner that is dead, or that may be alive on another host or in another container and that you declare ` +
+    `dead. ${LOCK_HELP}
+
+It is removed by taking it over, never by deleting it: whoever took the lock in the meantime keeps it. The lock ` +
+    `file itself is never deleted, and the kernel's lock cannot be broken, for it ends with its holder. An owner that ` +
+    `is known to be alive is left alone; --signal asks it to go, if it is verified to be the holder, and yours.
+
+The exit status is 0 if that was done or there was nothing to do, and 1 if it was refused or not confirmed.`,
+  options: [
+    { short: "y", long: "yes", help: "do not ask: the answer is yes; for scripts, which have no terminal" },
+    { long: "signal", value: "[=TERM]", help: "send the verified holder a signal, and remove nothing" },
+  ],
+  async run(args) {
+    const parsed = parse(this, args);
+    const { values, rest: [given, ...more] } = parsed;
+    if (given === undefined || more.length > 0) throw new UsageError("it takes one LOCK");
+    const name = values.signal ? signalName(text(parsed, "signal") ?? "TERM") : undefined;
+    const path = lockPath(given);
+    const status = Lock.inspect(path);
+    const { state, reason } = status;
+    print(
+      `${shown(path)} is ${state}${state === "held" ? ` ${printable(byWhom(status))}` : ""}: ${printable(reason)}\n`,
+    );
+    if (name) return await signal(parsed, path, status, name);
+    if (state === "held") {
+      const { holder } = status;
+      const how = holder && holder.nonce === undefined
+        ? `"ps -fp ${holder.pid}" shows what it is, and "kill ${holder.pid}" asks it to go`
+        : "--signal asks its holder to go";
+      say(`it is left alone: ${how}`);
+      return REFUSED;
+    }
+    const entries = pidFiles(path);
+    if (entries.length > 0) return await remove(parsed, path, entries);
+    if (state !== "unknown") {
+      print("there is nothing to remove\n");
+      return 0;
+    }
+    say("it has no PID file, and nothing else can be removed: the kernel's lock ends with its holder");
+    return REFUSED;
+  },
+};

@@ -1,0 +1,81 @@
+/** Two processes and one lock, on the very file system that is asked about. */
+import { spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { Lock, LockError } from "../../../mod.ts";
+import { isWindows, system } from "../../sys/mod.ts";
+import { error, type Finding, ok, warning } from "./finding.ts";
+
+/** In milliseconds; a runtime starts in a tenth of a second, and on a machine in distress in some. */
+const PATIENCE = 30_000;
+
+/** How this very program is started once more. */
+function ownCommand(): string[] {
+  const [, script] = process.argv;
+  // A single executable has its script inside.
+  if (script.startsWith("/$bunfs/") || script === process.execPath) return [process.execPath];
+  if (!process.versions.deno) return [process.execPath, script];
+  // By its URL, for a script that came from the network has no path.
+  const main = import.meta.url.replace(/\bdoctor\/self_test(\.\w+)$/, "main$1");
+  return [process.execPath, "run", "--quiet", "--no-prompt", "-A", main === import.meta.url ? script : main];
+}
+
+/** Another process's try: its exit status, and what it said. */
+function otherTries(path: string): { status: number | null; said: string } {
+  const nothing = isWindows() ? ["cmd", "/c", "exit"] : ["true"];
+  const [command, ...args] = [...ownCommand(), "run", "--nonblock", path, ...nothing];
+  const { status, stderr, error } = spawnSync(command, args, {
+    stdio: ["ignore", "ignore", "pipe"],
+    encoding: "utf8",
+    timeout: PATIENCE,
+  });
+  return { status, said: error ? error.message : stderr.trim() };
+}
+
+/** Makes a file of its own in the directory, and removes it again. */
+export function selfTest(directory: string): Finding[] {
+  const path = join(directory, `.holdfast-doctor-${process.pid}-${system().nonce().slice(0, 8)}`);
+  const lock = new Lock(path);
+  const about = "self-test";
+  try {
+    if (!lock.tryAcquire()) {
+      return [
+        error(
+          about,
+          "a lock on a fresh file is said to be held",
+          "this file system has no lock that works: use another",
+        ),
+      ];
+    }
+    const backEnd = lock.backend === "flock" ? ok("back end", `the kernel lock: ${lock.backendReason}`) : warning(
+      "back end",
+      `a PID file, because ${lock.backendReason}`,
+      'a PID file outlives a crash until its owner is known to be dead, and cannot be shared or given to COMMAND ("run --no-fork" helps); ' +
+        "use a directory and a runtime with flock(2)",
+    );
+    const refused = otherTries(path);
+    lock.release();
+    const granted = refused.status === 1 ? otherTries(path) : undefined;
+    if (refused.status === 0) {
+      return [
+        backEnd,
+        error(
+          about,
+          "a second process got the lock while the first held it",
+          "no lock works here: use another directory",
+        ),
+      ];
+    }
+    if (granted?.status !== 0) {
+      const { status, said } = granted ?? refused;
+      return [backEnd, error(about, `a second process ended with ${status}: ${said}`, "see what it says")];
+    }
+    return [backEnd, ok(about, "a second process was refused while this one held the lock, and got it afterwards")];
+  } catch (failure) {
+    if (!(failure instanceof LockError)) throw failure;
+    return [error(about, failure.message, "choose a directory that exists and that you may write to")];
+  } finally {
+    if (lock.held) lock.release();
+    rmSync(path, { force: true });
+  }
+}

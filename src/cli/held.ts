@@ -1,0 +1,79 @@
+/** Who is in the way, in a line; and the line that shows it while we wait. */
+import { type Lock, LockError, type LockStatus } from "../../mod.ts";
+import { columns, cut, sayRaw } from "./output.ts";
+import { NAME } from "./version.ts";
+import { age, ago, printable, shown, span } from "./words.ts";
+
+/** Who holds a lock, and since when. */
+export function byWhom({ path, state, holder, holders, reason }: LockStatus): string {
+  if (!holder) return `by a process that left no record ("fuser -v ${path}" names those that have it open)`;
+  const since = ago(holder.acquiredAt);
+  const others = holders.length > 1 ? `, and by ${holders.length - 1} more` : "";
+  const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
+  return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
+}
+
+/** The same for a lock that could not be had; it may be free by now. */
+export function whoHeld(lock: Lock): string {
+  try {
+    const status = lock.inspect();
+    return status.state === "free" || status.state === "stale"
+      ? "by a process that has just released it"
+      : byWhom(status);
+  } catch (error) {
+    if (!(error instanceof LockError)) throw error;
+    return `by a process that cannot be seen: ${error.message}`;
+  }
+}
+
+/** The same for a line that may be cut off: what is of most use comes first. */
+function inShort(lock: Lock): string {
+  const { holder } = lock.inspect();
+  if (!holder) return "held by a process that left no record";
+  const held = age(holder.acquiredAt);
+  const { pid, label, command } = holder;
+  return `held by pid ${pid}${label ? `, ${printable(JSON.stringify(label))}` : ""}` +
+    (held === undefined ? "" : ` for ${span(held)}`) + (command ? `: ${printable(command)}` : "");
+}
+
+/** A wait shorter than that shows nothing, and later the line is renewed so often, in milliseconds. */
+const AT_FIRST = 100, PAUSE = 1000;
+
+/** Those that end a wait by default: the line goes before we do. */
+const ENDING = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
+
+/** Shows on the terminal who holds the lock and how long we have waited, until the wait is over. */
+export async function showing<T>(lock: Lock, name: string, wait: Promise<T>): Promise<T> {
+  const began = performance.now();
+  let timer: ReturnType<typeof setTimeout>, visible = false;
+  const clear = () => {
+    if (visible) sayRaw("\r\x1b[K");
+    visible = false;
+  };
+  const show = () => {
+    const waited = span(Math.floor((performance.now() - began) / 1000) * 1000);
+    const line = `${NAME}: waiting for ${shown(name)} for ${waited}, ${inShort(lock)}`;
+    sayRaw(`\r${cut(line, columns(2) - 1)}\x1b[K`);
+    visible = true;
+    timer = setTimeout(show, PAUSE);
+  };
+  const handlers = ENDING.map((signal) => ({
+    signal,
+    handler: () => {
+      stop();
+      process.kill(process.pid, signal); // no handler is left: the default again
+    },
+  }));
+  const stop = () => {
+    clearTimeout(timer);
+    clear();
+    for (const { signal, handler } of handlers) process.off(signal, handler);
+  };
+  for (const { signal, handler } of handlers) process.on(signal, handler);
+  timer = setTimeout(show, AT_FIRST);
+  try {
+    return await wait;
+  } finally {
+    stop();
+  }
+}

@@ -1,0 +1,102 @@
+/** `holdfast history`: what a lock's journal tells. */
+import { history as events, type LockEvent } from "../../mod.ts";
+import { parse, text, UsageError, whole } from "./args.ts";
+import type { Command } from "./command.ts";
+import { columns, paint, print, say } from "./output.ts";
+import { type Column, table } from "./table.ts";
+import { LOCK_HELP, lockPath } from "./target.ts";
+import { ago, printable, shown, span } from "./words.ts";
+
+const COLOURS = { acquired: "green", released: "cyan", waiting: "yellow", stale: "magenta", lost: "red" } as const;
+
+const COLUMNS: readonly Column<LockEvent>[] = [
+  { title: "AT", cell: ({ at }) => printable(at) },
+  { title: "EVENT", cell: ({ event }) => event, style: ({ event }) => COLOURS[event] },
+  {
+    title: "PID",
+    cell: ({ pid, event, holder }) => String(event === "stale" && holder ? holder.pid : pid),
+    alone: "pid ",
+  },
+  { title: "WAITED", cell: ({ waited }) => waited === undefined ? "" : span(waited), alone: "waited " },
+  { title: "HELD", cell: ({ held }) => held === undefined ? "" : span(held), alone: "held " },
+  { title: "LABEL", cell: ({ label }) => label ? printable(label) : "" },
+  {
+    title: "COMMAND",
+    cell: ({ command, event, holder }) => printable((event === "stale" ? holder?.command : command) ?? ""),
+  },
+];
+
+/** What all of it comes to. */
+interface Summary {
+  /** How often it was acquired. */
+  readonly runs: number;
+  /** How often the next holder found that the last one had died without releasing. */
+  readonly crashes: number;
+  /** How often it was lost while it was held. */
+  readonly lost: number;
+  readonly longestWait?: LockEvent;
+  readonly longestHold?: LockEvent;
+}
+
+/** The event for which a figure is the largest. */
+function longest(all: readonly LockEvent[], figure: "waited" | "held"): LockEvent | undefined {
+  return all.reduce<LockEvent | undefined>(
+    (best, each) => (each[figure] ?? -1) > (best?.[figure] ?? -1) ? each : best,
+    undefined,
+  );
+}
+
+function summarise(all: readonly LockEvent[]): Summary {
+  const count = (event: LockEvent["event"]) => all.filter((each) => each.event === event).length;
+  return {
+    runs: count("acquired"),
+    crashes: count("stale"),
+    lost: count("lost"),
+    longestWait: longest(all, "waited"),
+    longestHold: longest(all, "held"),
+  };
+}
+
+function forPeople({ runs, crashes, lost, longestWait, longestHold }: Summary): string {
+  const who = ({ at, pid, command }: LockEvent) =>
+    `pid ${pid}${command ? ` (${printable(command)})` : ""}, ${ago(at) ?? printable(at)}`;
+  const lines = [
+    `runs           ${runs}`,
+    `crashes        ${paint(crashes > 0 ? "red" : "green", String(crashes))}`,
+    `lost           ${paint(lost > 0 ? "red" : "green", String(lost))}`,
+    ...(longestWait ? [`longest wait   ${span(longestWait.waited ?? 0)}: ${who(longestWait)}`] : []),
+    ...(longestHold ? [`longest hold   ${span(longestHold.held ?? 0)}: ${who(longestHold)}`] : []),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+/** `holdfast history`. */
+export const history: Command = {
+  name: "history",
+  usage: ["history [OPTION…] LOCK"],
+  summary: "show a lock's runs, crashes, and longest wait and hold",
+  description: `Shows what the journal of LOCK tells: how often it was acquired, how often its holder died without ` +
+    `releasing it, the longest wait and the longest hold, and the last events. ${LOCK_HELP}
+
+There is a journal only of what was run with "holdfast run --journal", or by a program with the option journal. ` +
+    `The exit status is 1 if there is none.`,
+  options: [
+    { short: "n", long: "last", value: "N", help: "show the last N events; 10 by default" },
+    { long: "journal", value: "FILE", help: "the journal, if it is not LOCK.journal" },
+    { long: "json", help: "one JSON document, for programs, with all events" },
+  ],
+  run(args) {
+    const parsed = parse(this, args);
+    const { values, rest: [name, ...more] } = parsed;
+    if (name === undefined || more.length > 0) throw new UsageError("it takes one LOCK");
+    const last = whole(parsed, "last", 0, 1e9) ?? 10;
+    const path = lockPath(name);
+    const journal = text(parsed, "journal");
+    const all = events(path, journal === undefined ? {} : { journal });
+    const summary = summarise(all);
+    if (values.json) print(JSON.stringify({ path, ...summary, events: all }) + "\n");
+    else if (all.length === 0) say(`there is no journal of ${shown(path)}: "holdfast run --journal" writes one`);
+    else print(forPeople(summary) + (last > 0 ? `\n${table(all.slice(-last), COLUMNS, columns(1))}` : ""));
+    return all.length === 0 ? 1 : 0;
+  },
+};

@@ -1,0 +1,82 @@
+/** Standard output and standard error: at once and whole, so that nothing is cut off by the end of the process. */
+import { writeSync } from "node:fs";
+import { stripVTControlCharacters, styleText } from "node:util";
+import { signals } from "../sys/mod.ts";
+import { NAME, STATUS } from "./version.ts";
+
+/** A full pipe is tried again after so many milliseconds: somebody left it non-blocking. */
+const PAUSE = 5;
+
+function write(fd: number, text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  for (let done = 0; done < bytes.length;) {
+    try {
+      done += writeSync(fd, bytes, done);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException; // node:fs throws errors with a code
+      if (code === "EAGAIN" || code === "EINTR") {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE);
+        continue;
+      }
+      // Whoever read it has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
+      if (code === "EPIPE") process.exit(STATUS.signal + signals().SIGPIPE);
+      if (fd !== 1) return; // there is nobody left to tell
+      say(`cannot write to standard output: ${code}`);
+      process.exit(STATUS.system);
+    }
+  }
+}
+
+/** Writes to standard output; ends the process where nobody reads it. */
+export const print = (text: string): void => write(1, text);
+
+/** A line on standard error. */
+export const say = (text: string): void => write(2, `${NAME}: ${text}\n`);
+
+/** Text on standard error as it is. */
+export const sayRaw = (text: string): void => write(2, text);
+
+/** Whether a descriptor is a terminal. Not an import: of all that a start needs it would cost the most. */
+export const isatty = (fd: number): boolean => process.getBuiltinModule?.("node:tty").isatty(fd) ?? false;
+
+/** Whether a descriptor is a terminal on which a line can be written over. */
+export const isTerminal = (fd: 1 | 2): boolean => isatty(fd) && process.env.TERM !== "dumb";
+
+/** Whether standard output is to be coloured; see no-color.org. */
+const coloured = (): boolean => !process.env.NO_COLOR && isTerminal(1);
+
+/** Text in a style, where standard output shows one. */
+export function paint(style: Parameters<typeof styleText>[0], text: string): string {
+  // Not validated: that would load the streams, and Node 20 has no such option.
+  return coloured() ? styleText(style, text, { validateStream: false }) : text;
+}
+
+/** Columns of the terminal; Infinity where there is none. */
+export function columns(fd: 1 | 2): number {
+  const given = Number(process.env.COLUMNS);
+  if (Number.isInteger(given) && given > 0) return given;
+  const { columns } = fd === 1 ? process.stdout : process.stderr;
+  return isatty(fd) && columns > 0 ? columns : Infinity;
+}
+
+/** What takes two columns on a terminal. */
+const WIDE =
+  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{3fffd}]/u;
+
+/** How many columns text takes. */
+export function width(text: string): number {
+  let columns = 0;
+  for (const each of stripVTControlCharacters(text)) columns += /\p{M}/u.test(each) ? 0 : WIDE.test(each) ? 2 : 1;
+  return columns;
+}
+
+/** Cuts text to so many columns. */
+export function cut(text: string, columns: number): string {
+  if (width(text) <= columns) return text;
+  let kept = "";
+  for (const each of text) {
+    if (width(kept + each) >= columns) break;
+    kept += each;
+  }
+  return `${kept}…`;
+}

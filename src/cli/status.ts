@@ -1,0 +1,161 @@
+/** `holdfast status` and `holdfast list`: who holds which lock. They take none. */
+import { existsSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
+import { number, parse, type Parsed, UsageError } from "./args.ts";
+import type { Command, Option } from "./command.ts";
+import { columns, isTerminal, paint, print } from "./output.ts";
+import { type Column, table } from "./table.ts";
+import { LOCK_HELP, lockName, lockPath } from "./target.ts";
+import { ago, printable, shown } from "./words.ts";
+
+/** The exit status for a state: the worst of many counts. */
+const STATES = ["free", "held", "stale", "unknown"] as const satisfies LockStatus["state"][];
+
+const COLOURS = { free: "green", held: "yellow", stale: "magenta", unknown: "red" } as const;
+
+const OPTIONS: readonly Option[] = [
+  { long: "json", help: "one JSON document, for programs; with --watch, one a line at every change" },
+  {
+    long: "watch",
+    value: "[=SECONDS]",
+    help: "stay, and look again every 2 seconds or every SECONDS; a pipe gets the changes only",
+  },
+];
+
+const STATUSES = "The exit status is 0 if every lock is free, 1 if one is held, 2 if the last holder of one died " +
+  "without releasing it (stale: it is free), 3 if the owner of one cannot be judged from here; the highest of all.";
+
+/** Shorter watches would only take the processor away from those who are watched. */
+const LEAST_PAUSE = 0.1;
+
+/** What a lock is called in what is shown. */
+type Naming = (path: string) => string;
+
+const columnsBy = (naming: Naming): readonly Column<LockStatus>[] => [
+  { title: "STATE", cell: ({ state }) => state, style: ({ state }) => COLOURS[state] },
+  { title: "LOCK", cell: ({ path }) => shown(naming(path)), style: () => "bold" },
+  { title: "PID", cell: pids, alone: "pid " },
+  { title: "SINCE", cell: ({ holder }) => ago(holder?.acquiredAt) ?? "" },
+  { title: "WAITING", cell: ({ waiters }) => waiters ? String(waiters) : "", alone: "waiting: " },
+  { title: "LABEL", cell: ({ holder }) => holder?.label ? printable(holder.label) : "" },
+  { title: "COMMAND", cell: ({ holder }) => holder?.command ? printable(holder.command) : "" },
+];
+
+/** The number of the holder's process, and how many more there are; `†` where it died. */
+function pids({ state, holder, holders }: LockStatus): string {
+  if (!holder) return "";
+  return `${holder.pid}${state === "stale" ? "†" : ""}${holders.length > 1 ? ` +${holders.length - 1}` : ""}`;
+}
+
+/** A lock's status; what cannot be read is unknown, and no reason to say nothing of the others. */
+function look(path: string): LockStatus {
+  try {
+    return Lock.inspect(path);
+  } catch (error) {
+    if (!(error instanceof LockError)) throw error;
+    return { path, state: "unknown", holders: [], reason: error.message };
+  }
+}
+
+/** All that is known, for people. */
+function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number, stays: boolean): string {
+  const doubts = statuses.filter(({ state }) => state === "unknown")
+    .map(({ path, reason }) => `${paint("red", "unknown")}: ${shown(naming(path))}: ${printable(reason)}\n`);
+  // "free" alone would calm whoever has mistyped the name.
+  const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
+    .map(({ path }) => `${shown(naming(path))}: there is no such file: it was never locked, or is called otherwise\n`);
+  return table(statuses, columnsBy(naming), room) + doubts.join("") + (stays ? "" : missing.join(""));
+}
+
+/** Shows once, or stays and shows what changes. Returns the exit status. */
+async function show(
+  parsed: Parsed,
+  naming: Naming,
+  empty: string,
+  collect: () => readonly LockStatus[],
+): Promise<number> {
+  const { json, watch } = parsed.values;
+  const pause = (number(parsed, "watch", LEAST_PAUSE, 86_400) ?? 2) * 1000;
+  const once = (statuses: readonly LockStatus[]) =>
+    json
+      ? JSON.stringify(statuses) + "\n"
+      : statuses.length === 0
+      ? empty
+      : forPeople(statuses, naming, columns(1), !!watch);
+  if (!watch) {
+    const statuses = collect();
+    print(once(statuses));
+    return Math.max(0, ...statuses.map(({ state }) => STATES.indexOf(state)));
+  }
+  let before = new Map<string, string>(), first = true;
+  for (;;) { // until a signal, or the end of the pipe
+    const statuses = collect();
+    const now = new Map(statuses.map((each) => [each.path, JSON.stringify(each)]));
+    const changed = statuses.filter(({ path }) => now.get(path) !== before.get(path));
+    const gone = [...before.keys()].filter((path) => !now.has(path));
+    if (isTerminal(1) && !json) print(`\x1b[H\x1b[J${once(statuses)}`);
+    else if (first || changed.length + gone.length > 0) {
+      if (json || first) print(once(statuses));
+      else {print(
+          changed.map((each) => line(each, naming)).join("") +
+            gone.map((path) => `gone  ${shown(naming(path))}\n`).join(""),
+        );}
+    }
+    before = now;
+    first = false;
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
+
+/** One change, in a line. */
+const line = (status: LockStatus, naming: Naming): string =>
+  columnsBy(naming).map(({ cell, alone = "" }) => cell(status) && alone + cell(status)).filter((each) => each !== "")
+    .join("  ") +
+  "\n";
+
+/** `holdfast status`. */
+export const status: Command = {
+  name: "status",
+  usage: ["status [OPTION…] LOCK…"],
+  summary: "show who holds each LOCK",
+  description: `Shows who holds each LOCK, since when, and with which command, without ever taking it. ${LOCK_HELP}
+
+${STATUSES}
+
+† marks a process that died; +1, that one more holds the lock, as the COMMAND of "holdfast run" does if that was killed.`,
+  options: OPTIONS,
+  async run(args) {
+    const parsed = parse(this, args);
+    if (parsed.rest.length === 0) throw new UsageError("it takes a LOCK");
+    const paths = parsed.rest.map(lockPath);
+    return await show(parsed, lockName, "", () => paths.map(look));
+  },
+};
+
+/** `holdfast list`. */
+export const list: Command = {
+  name: "list",
+  usage: ["list [OPTION…] [DIR]"],
+  summary: "show all locks of a directory",
+  description: "Shows every lock in DIR, or in the lock directory: $HOLDFAST_DIR; as root /var/lib/holdfast; else " +
+    `$XDG_STATE_HOME/holdfast or ~/.local/state/holdfast. A lock that is free is shown if its name ends in ".lock".
+
+${STATUSES}`,
+  options: OPTIONS,
+  async run(args) {
+    const parsed = parse(this, args);
+    const { rest: [given, ...more] } = parsed;
+    if (more.length > 0) throw new UsageError("it takes one DIR at most");
+    const directory = given === undefined ? lockDirectory() : resolve(given);
+    // The lock directory is made by the first lock in it.
+    const missing = given === undefined && !existsSync(directory);
+    const naming = given === undefined ? lockName : (path: string) => basename(path);
+    return await show(
+      parsed,
+      naming,
+      `there is no lock in ${shown(directory)}\n`,
+      () => missing ? [] : scan(directory),
+    );
+  },
+};

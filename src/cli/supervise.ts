@@ -1,0 +1,124 @@
+/**
+ * COMMAND as a child: it gets the lock's own descriptor and every signal that
+ * is sent to us. So neither of two things happens: that it runs on without the
+ * lock when we are killed, or that the lock is held by nobody that works.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { isWindows, signals, system } from "../sys/mod.ts";
+import { isatty, say } from "./output.ts";
+import { STATUS } from "./version.ts";
+import { shown, signalStatus } from "./words.ts";
+
+/** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
+const FORWARDED = [
+  "SIGTERM",
+  "SIGINT",
+  "SIGHUP",
+  "SIGQUIT",
+  "SIGUSR1",
+  "SIGUSR2",
+  "SIGALRM",
+] as const satisfies NodeJS.Signals[];
+
+/**
+ * What Windows sends instead: Ctrl-C, Ctrl-Break, and that the console is closed. All processes of the console get it
+ * ("CTRL+C and CTRL+BREAK Signals"), so COMMAND has got it itself, and we wait for what it does.
+ */
+const CONSOLE = ["SIGINT", "SIGBREAK", "SIGHUP"] as const satisfies NodeJS.Signals[];
+
+/** A child that runs. */
+export interface Supervised {
+  /** Sends it a signal. */
+  signal(signal: NodeJS.Signals): void;
+  /** Its exit status, as a shell has it. */
+  readonly ended: Promise<number>;
+}
+
+/** Starts COMMAND with `fd` as its descriptor 3. Never throws: what cannot be started has ended, with 126 or 127. */
+export function supervise([file, ...args]: readonly string[], fd: number | undefined): Supervised {
+  const ignored = ignoredSignals();
+  // Before the start, so that no signal falls between the two. What our parent has had ignored (nohup, `&` in a
+  // script) does not reach COMMAND, but has a handler too: Deno, once it has one, dies of the rest by default.
+  const handlers = (isWindows() ? CONSOLE : FORWARDED).map((each) => ({
+    each,
+    handler: isWindows() || ignored.includes(each) ? () => {} : () => forward(each),
+  }));
+  for (const { each, handler } of handlers) process.on(each, handler);
+  let child: ChildProcess | undefined, over = false;
+  const pending: NodeJS.Signals[] = [];
+
+  function forward(signal: NodeJS.Signals) {
+    if ((signal === "SIGINT" || signal === "SIGQUIT") && inForeground()) return; // it has got that itself
+    send(signal);
+  }
+
+  function send(signal: NodeJS.Signals) {
+    if (over) return;
+    if (child?.pid === undefined) return void pending.push(signal);
+    try {
+      process.kill(child.pid, signal); // not child.kill(), after which Deno takes it for dead
+    } catch (error) {
+      // The cast: process.kill throws errors with a code. Without the right (setuid) it is not ours to end.
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "ESRCH") say(`${signal} could not be sent to the command: ${code}`);
+    }
+  }
+
+  const ended = new Promise<number>((resolve) => {
+    const end = (status: number) => {
+      over = true;
+      for (const { each, handler } of handlers) process.off(each, handler);
+      resolve(status);
+    };
+    const start = (file: string, args: readonly string[]): void => {
+      try {
+        child = spawn(file, args, { stdio: ["inherit", "inherit", "inherit", ...(fd === undefined ? [] : [fd])] });
+      } catch (error) {
+        return failed(error);
+      }
+      child.on("error", failed);
+      child.on("exit", (code, signal) => end(signal ? signalStatus(signal) : code ?? STATUS.system));
+      for (const each of pending.splice(0)) send(each);
+    };
+    const failed = (error: unknown): void => {
+      const { code } = error as NodeJS.ErrnoException; // spawn fails with errors that have a code
+      // A script without its first line: execvp(3) gives it to the shell, and Bun does not.
+      if (code === "ENOEXEC") return start("/bin/sh", ["-c", 'exec "$0" "$@"', file, ...args]);
+      end(cannotExecute(file, code));
+    };
+    // The runtimes start every child with no signal ignored.
+    if (ignored.length === 0) start(file, args);
+    else start("/bin/sh", ["-c", `trap '' ${names(ignored)}; exec "$@"`, "sh", file, ...args]);
+  });
+  return { signal: send, ended };
+}
+
+const names = (signals: readonly string[]) => signals.map((each) => each.slice(3)).join(" ");
+
+/** Says so; 127 where there is no such file, else 126. */
+export function cannotExecute(file: string, code: string | undefined): number {
+  const missing = code === "ENOENT" || file === "";
+  const why = missing ? "there is no such command" : code === "EACCES" ? "it is not executable" : code;
+  say(`cannot execute ${shown(file)}: ${why}`);
+  return missing ? STATUS.notFound : STATUS.cannotExecute;
+}
+
+/** The signals that whoever started us has had ignored. Node has forgotten them by now, and shows none. */
+function ignoredSignals(): NodeJS.Signals[] {
+  const digits = /^SigIgn:\s*([0-9a-f]+)$/m.exec(system().own("status") ?? "")?.[1];
+  if (digits === undefined) return []; // not Linux
+  const mask = BigInt(`0x${digits}`);
+  return FORWARDED.filter((name) => mask >> BigInt(signals()[name] - 1) & 1n);
+}
+
+/**
+ * Whether our process group, which is COMMAND's too, has the terminal. Then the
+ * kernel sends Ctrl-C to both of us, and a second one would mean "at once" to
+ * many programs. A `kill -INT` cannot be told from it: nothing says who sent it.
+ */
+function inForeground(): boolean {
+  const stat = system().own("stat");
+  if (stat === undefined) return isatty(0) || isatty(2); // not Linux
+  const [group, , terminal, foreground] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(2);
+  return terminal !== "0" && group === foreground; // fields 5, 7 and 8 of proc(5)
+}

@@ -1,0 +1,43 @@
+/** What LOCK means on a command line. */
+import { basename, dirname, join, sep } from "node:path";
+import { Lock, lockDirectory, type LockOptions } from "../../mod.ts";
+import { UsageError } from "./args.ts";
+
+/** What is said of LOCK wherever it is an argument. */
+export const LOCK_HELP = 'LOCK is a path if it contains a "/" or begins with a "."; ' +
+  'any other is the name of a lock in the lock directory ("holdfast list" shows that), whose file is NAME.lock.';
+
+/** Whether a LOCK is a path. */
+export const isPath = (given: string): boolean => given.includes("/") || given.includes(sep) || given.startsWith(".");
+
+/** Calls, and says in words of the command line what a LOCK is that is neither a name nor a path. */
+function checked<T>(given: string, call: () => T): T {
+  if (!isPath(given) && given.endsWith(".lock")) {
+    const name = given.slice(0, -".lock".length);
+    throw new UsageError(`${given} is the file of the lock ${JSON.stringify(name)}; a file here is "./${given}"`);
+  }
+  try {
+    return call();
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
+    if (given === "") throw new UsageError("LOCK is empty");
+    const hint = isPath(given) || /^[\w.-]{1,200}$/.test(given)
+      ? ""
+      : `; a path contains a "/": ${JSON.stringify(`./${given}`)}`;
+    throw new UsageError(`${error.message}${hint}`);
+  }
+}
+
+/** The lock that is meant. */
+export const openLock = (given: string, options: LockOptions): Lock =>
+  checked(given, () => isPath(given) ? new Lock(given, options) : Lock.named(given, options));
+
+/** Its path. Makes nothing, not even the directory. */
+export const lockPath = (given: string): string =>
+  checked(given, () => isPath(given) ? new Lock(given).path : Lock.named(given).path);
+
+/** The path of the lock directory's locks as people call them: by their names. */
+export function lockName(path: string): string {
+  const name = /^([\w.-]+)\.lock$/.exec(basename(path));
+  return name && join(dirname(path)) === lockDirectory() ? name[1] : path;
+}

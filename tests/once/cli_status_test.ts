@@ -1,0 +1,212 @@
+/** `holdfast status`, `list`, `history` and `doctor`: for people and for programs, whatever the names. */
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { spawnSync } from "node:child_process";
+import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { Lock } from "../../mod.ts";
+import { CLI, cliEnv, FFI_KINDS, holdfast, start } from "../cli.ts";
+import { type Place, test, within } from "../harness.ts";
+import { onTerminal } from "../terminal.ts";
+
+/** Longer than any PID that a Linux has (PID_MAX_LIMIT). */
+const NOBODY = 5_000_000;
+
+/** Names that a line, a table or a JSON document could break on. */
+const AWKWARD = [
+  "with blanks.lock",
+  "line\nbreak.lock",
+  'quote"and\\.lock',
+  "\x1b[31mred.lock",
+  "turned\u202e.lock",
+  "漢字.lock",
+];
+
+/** And one more whose name is no UTF-8: it has no path in JavaScript, and is left out. */
+function awkwardFiles({ path }: Place): void {
+  for (const name of AWKWARD) writeFileSync(path(name), "");
+  const made = spawnSync("sh", ["-c", `: > "$(printf '%s/bad\\377\\376.lock' "$1")"`, "sh", path(".")]);
+  assertEquals(made.status, 0);
+}
+
+test("holdfast takes NAME.lock for the file of a named lock, and says so", async (place) => {
+  for (const args of [["status", "nightly.lock"], ["run", "-n", "nightly.lock", "true"]]) {
+    const { code, err } = await holdfast(place, "bun", args);
+    assertEquals(code, 64);
+    assertStringIncludes(err, 'nightly.lock is the file of the lock "nightly"; a file here is "./nightly.lock"');
+  }
+});
+
+test("holdfast status ends with 0 free, 1 held, 2 stale, 3 unknown, and the highest of many", async (place) => {
+  const { path } = place;
+  const held = new Lock(path("held.lock")).acquireSync();
+  writeFileSync(path("stale.lock"), `${NOBODY}\n`);
+  // The record of a process of another host.
+  const elsewhere = { holdfast: 1, pid: 1, host: "elsewhere", mode: "exclusive", nonce: "0".repeat(32) };
+  writeFileSync(path("unknown.lock.pid"), `1\n${JSON.stringify(elsewhere)}\n`);
+  const status = async (...names: string[]) => {
+    const { code, out, err } = await holdfast(place, "bun", ["status", ...names.map((name) => path(`${name}.lock`))]);
+    assertEquals(err, "");
+    return { code, out };
+  };
+  for (const [i, name] of ["free", "held", "stale", "unknown"].entries()) {
+    const { code, out } = await status(name);
+    assertEquals(code, i, out);
+    assertMatch(out, new RegExp(`^STATE +LOCK.*\n${name} +\\S+/${name}\\.lock`));
+  }
+  const all = await status("stale", "unknown", "free", "held");
+  assertEquals([all.code, all.out.split("\n").length], [3, 8]);
+  // Whoever has mistyped a name is not calmed.
+  assertMatch(all.out, /\n\S+free\.lock: there is no such file: it was never locked, or is called otherwise\n/);
+  assertMatch(all.out, /\nunknown: \S+: .*another host/);
+  assertMatch(all.out, new RegExp(`${NOBODY}†`));
+  held.release();
+});
+
+for (const kind of FFI_KINDS) {
+  test(`holdfast list and status in ${kind} show awkward names in one line each, and --json is valid`, async (place) => {
+    awkwardFiles(place);
+    const { code, out } = await holdfast(place, kind, ["list", "."]);
+    assertEquals([code, out.trimEnd().split("\n").length], [0, AWKWARD.length + 1], out);
+    // deno-lint-ignore no-control-regex -- that is what must not be there
+    assert(!/[\x00-\x09\x0b-\x1f\x7f\u202e]/.test(out), JSON.stringify(out));
+    for (const name of ["with blanks", "line\\nbreak", "漢字"]) assertStringIncludes(out, name);
+
+    const json = await holdfast(place, kind, ["list", "--json", place.dir]);
+    const statuses: { path: string; state: string }[] = JSON.parse(json.out);
+    assertEquals(json.out.indexOf("\n"), json.out.length - 1, "one line");
+    for (const name of AWKWARD) {
+      assertEquals(statuses.find(({ path }) => path === place.path(name))?.state, "free", JSON.stringify(name));
+    }
+    assertEquals(statuses.length, AWKWARD.length);
+
+    const some = await holdfast(place, kind, ["status", "--json", ...AWKWARD.slice(0, 3).map((name) => `./${name}`)]);
+    assertEquals(JSON.parse(some.out).map(({ path }: { path: string }) => path), AWKWARD.slice(0, 3).map(place.path));
+  });
+
+  test(`holdfast list in ${kind} ends without a word when its reader has seen enough`, async (place) => {
+    for (let i = 0; i < 700; i++) writeFileSync(place.path(`${i}-${"x".repeat(120)}.lock`), "");
+    const [program, ...args] = CLI[kind]();
+    const script = 'set -o pipefail; "$@" | head -1; echo "${PIPESTATUS[0]}"';
+    const pipe = place.child("bash", ["-c", script, "bash", program, ...args, "list", "."], {
+      cwd: place.dir,
+      env: cliEnv(place.dir),
+    });
+    assertMatch(await within(20_000, pipe.line()), /^STATE/);
+    assertEquals(await within(20_000, pipe.line()), String(128 + 13));
+    await pipe.ended;
+    assertEquals(pipe.errors, "");
+  });
+}
+
+test("holdfast list without DIR shows the lock directory by names, and nothing where there is none yet", async (place) => {
+  const none = await holdfast(place, "bun", ["list"]);
+  assertEquals([none.code, none.out], [0, `there is no lock in ${place.dir}/named\n`]);
+  assertEquals((await holdfast(place, "bun", ["list", "--json"])).out, "[]\n");
+  const run = start(place, "bun", ["run", "--label", "at night", "nightly", "sh", "-c", "echo up; cat"]);
+  await run.line();
+  const { code, out } = await holdfast(place, "bun", ["list"]);
+  assertEquals(code, 1);
+  assertMatch(out, new RegExp(`\nheld +nightly +${run.pid}\\S* .* seconds? ago|ms ago`));
+  assertMatch(out, /at night +.*run --label at night nightly/);
+  run.close();
+  await run.ended;
+  const missing = await holdfast(place, "bun", ["list", "none"]);
+  assertEquals(missing.code, 66);
+  assertMatch(missing.err, /^holdfast: Cannot scan .*ENOENT.*\n$/);
+});
+
+test("holdfast status on a terminal is coloured, unless NO_COLOR; 20 columns are enough, and nothing is lost in them", async (place) => {
+  writeFileSync(place.path("stale.lock"), `${NOBODY}\n`);
+  const shown = async (env: Record<string, string>) => {
+    const terminal = onTerminal(place, [...CLI.bun(), "status", "./stale.lock"], env);
+    const lines: string[] = [];
+    for (let line; (line = await terminal.line().catch(() => undefined)) !== undefined;) lines.push(line.trimEnd());
+    return lines;
+  };
+  assert((await shown({}))[1].startsWith("\x1b[35mstale\x1b[39m "));
+  const plain = await shown({ NO_COLOR: "1" });
+  assert(!plain.join("").includes("\x1b"), JSON.stringify(plain));
+  const narrow = await shown({ NO_COLOR: "1", COLUMNS: "20" });
+  for (const line of narrow) assert([...line].length <= 20, line);
+  assertEquals(narrow[0], "stale");
+  assertStringIncludes(narrow.map((line) => line.trim()).join(""), place.path("stale.lock"));
+  assertEquals(narrow.at(-1), `  pid ${NOBODY}†`);
+});
+
+test("holdfast status --watch tells a pipe of changes only, and --json in a line each", async (place) => {
+  const path = place.path();
+  const watch = start(place, "bun", ["status", "--watch=0.1", path]);
+  const json = start(place, "bun", ["status", "--watch=0.1", "--json", path]);
+  assertMatch(await watch.line(), /^STATE/);
+  assertMatch(await watch.line(), /^free /);
+  assertEquals(JSON.parse(await json.line())[0].state, "free");
+  const lock = new Lock(path).acquireSync();
+  assertMatch(await within(5_000, watch.line()), /^held /);
+  assertEquals(JSON.parse(await within(5_000, json.line()))[0].state, "held");
+  lock.release();
+  assertMatch(await within(5_000, watch.line()), /^free /);
+});
+
+test("holdfast history counts runs and crashes, names the longest wait and hold, and --json has all events", async (place) => {
+  const none = await holdfast(place, "bun", ["history", "job"]);
+  assertEquals([none.code, none.out], [1, ""]);
+  assertMatch(none.err, /^holdfast: there is no journal of \S+\/named\/job\.lock: .*\n$/);
+  const crashed = start(place, "bun", ["run", "--journal", "job", "sh", "-c", "echo up; cat"]);
+  await crashed.line();
+  await crashed.kill("SIGKILL");
+  for (const label of ["one", "two\nlines"]) {
+    const { code } = await holdfast(place, "bun", ["run", "--journal", "-q", "--label", label, "job", "true"]);
+    assertEquals(code, 0);
+  }
+  const { code, out } = await holdfast(place, "bun", ["history", "-n", "2", "job"]);
+  assertEquals(code, 0);
+  assertMatch(
+    out,
+    /^runs +3\ncrashes +1\nlost +0\nlongest wait .*\nlongest hold .*\n\nAT +EVENT .*\n.* acquired .*\n.* released .*two\\u\{a\}lines/,
+  );
+  assertEquals(out.trimEnd().split("\n").length, 9);
+  const json = await holdfast(place, "node26", ["history", "--json", "job"]);
+  const { runs, crashes, events, longestHold } = JSON.parse(json.out);
+  assertEquals({ runs, crashes, events: events.length, held: typeof longestHold.held }, {
+    runs: 3,
+    crashes: 1,
+    events: 6,
+    held: "number",
+  });
+  const elsewhere = place.path("elsewhere.jsonl");
+  await holdfast(place, "bun", ["run", `--journal=${elsewhere}`, "job", "true"]);
+  const other = await holdfast(place, "bun", ["history", "--json", `--journal=${elsewhere}`, "job"]);
+  assertEquals(JSON.parse(other.out).runs, 1);
+});
+
+for (const kind of FFI_KINDS) {
+  test(`holdfast doctor in ${kind} tries two processes on the path, leaves nothing there, and --json is valid`, async (place) => {
+    const directory = place.path('a "b"\nc');
+    mkdirSync(directory);
+    chmodSync(directory, 0o700);
+    const { out, err, code } = await holdfast(place, kind, ["doctor", "--json", directory]);
+    assertEquals(err, "");
+    const { path, findings } = JSON.parse(out);
+    assertEquals(path, directory);
+    const levels = Object.fromEntries(findings.map(({ about, level }: Record<string, string>) => [about, level]));
+    assertEquals([levels.runtime, levels["back end"], levels["self-test"], levels.permissions], [
+      "ok",
+      "ok",
+      "ok",
+      "ok",
+    ], out);
+    assertEquals(code, Object.values(levels).includes("warning") ? 1 : 0);
+    assertEquals(readdirSync(directory), []);
+  });
+}
+
+test("holdfast doctor warns of a directory that anybody may write, and ends with 2 where there is none", async (place) => {
+  const open = place.path("open");
+  mkdirSync(open);
+  chmodSync(open, 0o777);
+  const { out, code } = await holdfast(place, "bun", ["doctor", open]);
+  assertEquals(code, 1);
+  assertMatch(out, /warning permissions\n {2}\S+ has mode 0777[^→]*anybody may delete[^→]*→/);
+  const none = await holdfast(place, "bun", ["doctor", place.path("none/a.lock")]);
+  assertEquals(none.code, 2);
+  assertMatch(none.out, /error +directory\n {2}\S+ does not exist\n {2}→ mkdir -p /);
+});
