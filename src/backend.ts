@@ -1,10 +1,12 @@
 /** The contract of a back end, and which one is taken. */
 import { tryFlock } from "./backend/flock.ts";
-import { removeDead, tryPidFile } from "./backend/pidfile.ts";
+import { tryPidFile } from "./backend/pidfile.ts";
+import { removeDead } from "./backend/remove.ts";
 import type { Session } from "./backend/session.ts";
 import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
 import type { LockHolder } from "./record.ts";
+import { whyNotLocal } from "./place.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
 /** A lock that is held. */
@@ -12,12 +14,21 @@ export interface Hold {
   /** Names this hold among all others: how a thread knows that it waits for itself. */
   readonly token: string;
   /** The last holder, where that one died without releasing. */
-  readonly stale: LockHolder | undefined;
+  stale: LockHolder | undefined;
+  /** The descriptor that the lock belongs to, where the runtime shows one. */
+  readonly fd: number | undefined;
+  /** The file by whose change it may be lost. */
+  readonly watched: string;
   /**
-   * Gives it up. `"lost"`: it was no longer ours, and what stands there was not
-   * touched. Throws {@linkcode SystemError} where it could not be given up, and is still held.
+   * Whether it is still held; a deleted file is made again, if nobody else was
+   * faster. Else why not, in words: it is given up then, and what stands there was not touched.
    */
-  release(): "released" | "lost";
+  verify(): string | undefined;
+  /**
+   * Verifies, and gives it up. `parting` is called in between, while it is still
+   * held. Throws {@linkcode SystemError} where it could not be given up, and is still held.
+   */
+  release(parting?: () => void): string | undefined;
   /**
    * The process ends in order: removes what would report a crash to the next
    * holder. `"held"`: until the very end, when the kernel frees it.
@@ -37,6 +48,8 @@ export interface Refusal {
 export interface InTheWay {
   /** Where that is known. */
   readonly holder?: LockHolder;
+  /** How many hold it beside that one. */
+  readonly others?: number;
   /** The very Lock object that asks. */
   readonly here?: boolean;
   /** Why it counts as held, unless the holder is known to be alive, here. */
@@ -53,6 +66,8 @@ export type Attempt =
 /** One lock file and how it is to be held. */
 export interface Request extends Pick<Settings, "mode" | "fileMode" | "label"> {
   readonly path: string;
+  /** Nonces of PID files whose owners a person has declared dead. */
+  readonly declaredDead?: ReadonlySet<string>;
 }
 
 /** The errors by which a system says that there is no kernel lock to be had. */
@@ -66,24 +81,49 @@ export class Choice {
   reason = "nothing was tried yet";
   readonly #sys: System;
   readonly #wish: Settings["backend"];
+  readonly #mustBeLocal: boolean;
 
-  /** `wish` is the option; nothing is asked of the system yet. */
-  constructor(sys: System, wish: Settings["backend"]) {
+  /** By the options; nothing is asked of the system yet. */
+  constructor(sys: System, { backend, fileSystem }: Pick<Settings, "backend" | "fileSystem">) {
     this.#sys = sys;
-    this.#wish = wish;
+    this.#wish = backend;
+    this.#mustBeLocal = fileSystem === "local";
   }
 
   /** One try. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
   attempt(given: Request, session?: Session): Attempt {
     try {
-      return this.#attempt({ ...given, path: this.#sys.physical(given.path) }, session);
+      const path = this.#sys.physical(given.path);
+      const request = path === given.path ? given : { ...given, path };
+      if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
+      return this.#mustBeLocal ? this.#locally(request, session) : this.#attempt(request, session);
     } catch (error) {
       throw error instanceof SystemError ? systemFailure("acquire", given.path, error) : error;
     }
   }
 
+  /**
+   * Looks at the place before each try, so that nothing is made elsewhere, and after the grant: a directory that was
+   * local when a daemon started is where another file system is mounted a minute later.
+   */
+  #locally(request: Request, session: Session | undefined): Attempt {
+    const insist = () => {
+      const why = whyNotLocal(this.#sys, request.path);
+      if (why) throw unsupported(request, `${why} (fileSystem: "local")`);
+    };
+    insist();
+    const attempt = this.#attempt(request, session);
+    if (!("hold" in attempt)) return attempt;
+    try {
+      insist();
+    } catch (error) {
+      attempt.hold.release();
+      throw error;
+    }
+    return attempt;
+  }
+
   #attempt(request: Request, session: Session | undefined): Attempt {
-    if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
     if (this.taken === undefined && this.#wish === "pidfile") this.#take("pidfile", 'the option backend: "pidfile"');
     if (this.taken === undefined && this.#sys.way === undefined) this.#noKernelLock(request, this.#sys.why);
     if (this.taken !== "pidfile") {
@@ -105,7 +145,8 @@ export class Choice {
     if (!("refusal" in attempt && attempt.early)) this.#take("flock", this.#sys.why);
     if (!("hold" in attempt && attempt.dead)) return attempt;
     const { hold } = attempt;
-    return { hold: { ...hold, stale: removeDead(this.#sys, request) ?? hold.stale } };
+    hold.stale = removeDead(this.#sys, request) ?? hold.stale;
+    return { hold };
   }
 
   #take(backend: LockBackend, reason: string): void {

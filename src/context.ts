@@ -2,8 +2,9 @@
  * Which holds a task runs under: what `run` has acquired around the current
  * asynchronous context. It tells a nested call from another task's.
  */
-import { AsyncLocalStorage } from "node:async_hooks";
+import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Hold } from "./backend.ts";
+import { asyncHooks } from "./builtin.ts";
 
 interface Frame {
   readonly hold: Hold;
@@ -24,8 +25,8 @@ let storage: AsyncLocalStorage<Frame> | undefined;
 
 /** Calls `fn` under a hold. */
 export function under<T>(hold: Hold, path: string, fn: () => T): T {
-  storage ??= new AsyncLocalStorage();
-  return storage.run({ hold, path, outer: storage.getStore() }, fn);
+  const frames = storage ??= new (asyncHooks().AsyncLocalStorage<Frame>)();
+  return frames.run({ hold, path, outer: frames.getStore() }, fn);
 }
 
 /** Whether the current task runs under a hold like that. */

@@ -85,7 +85,7 @@ export const quote = (path: string): string => JSON.stringify(path);
 
 /** A system call's error, with the operation and the path that it failed for. */
 export function systemFailure(
-  operation: "acquire" | "release" | "inspect",
+  operation: "acquire" | "release" | "inspect" | "scan" | "break" | "read the journal of",
   path: string,
   error: SystemError,
 ): LockError {

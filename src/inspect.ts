@@ -2,12 +2,14 @@
 import type { InTheWay } from "./backend.ts";
 import { pidPath, readContent, readEntry } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
+import { holdersOf } from "./holders.ts";
 import type { LockBackend, LockMode } from "./options.ts";
 import { judge } from "./owner.ts";
-import { LockHolder } from "./record.ts";
+import { placeOf } from "./place.ts";
+import { type Content, LockHolder } from "./record.ts";
 import { holdsHere } from "./registry.ts";
-import { flocksOn, type KernelLock } from "./sys/locks.ts";
-import { type System, SystemError } from "./sys/sys.ts";
+import { type KernelLock, LockTable } from "./sys/locks.ts";
+import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
 /** What is known of a lock. */
 export interface LockStatus {
@@ -15,17 +17,24 @@ export interface LockStatus {
   readonly path: string;
   /**
    * `"free"`; `"held"`; `"stale"`: free, and its last holder died without
-   * releasing it; `"unknown"`: its owner may be alive, and this process cannot
-   * tell. Where `/proc/locks` cannot be read (Deno without `--allow-ffi`, not
-   * Linux), the state is judged by the record alone, and `reason` says so.
+   * releasing it; `"unknown"`: it may be held, and this process cannot tell.
+   * Where `/proc/locks` cannot be read (Deno without `--allow-ffi`, not Linux),
+   * the state is judged by the record alone, and `reason` says so.
    */
   readonly state: "free" | "held" | "stale" | "unknown";
   /** What holds it, or held it last. */
   readonly backend?: LockBackend;
   /** How it is held. */
   readonly mode?: LockMode;
-  /** Who holds it, or held it last. */
+  /** Who holds it, or held it last: the first of `holders`. */
   readonly holder?: LockHolder;
+  /** All of them: a shared lock may have many, and so may one whose descriptor was inherited. */
+  readonly holders: readonly LockHolder[];
+  /**
+   * How many processes wait for it in the kernel (flock(1), Python). Those that
+   * poll, as this library does, are not seen. Left out where the kernel does not say.
+   */
+  readonly waiters?: number;
   /** Why the state is what it is, in words. */
   readonly reason: string;
 }
@@ -36,80 +45,197 @@ export function inspectPath(sys: System, given: string): LockStatus {
   try {
     path = sys.physical(given);
     const kernel = inspectKernel(sys, path);
-    if (kernel.state === "held") return { ...kernel, path: given };
-    const pidFile = inspectPidFile(sys, path);
-    // A dead owner's PID file says no more than a dead holder's record.
-    return { ...(!pidFile || (pidFile.state === "stale" && kernel.state !== "free") ? kernel : pidFile), path: given };
+    const status = kernel.state === "held" ? kernel : either(kernel, inspectPidFile(sys, path));
+    return { ...status, path: given, reason: status.reason + remark(sys, path) };
   } catch (error) {
     throw error instanceof SystemError ? systemFailure("inspect", path, error) : error;
   }
 }
 
-function inspectPidFile(sys: System, path: string): LockStatus | undefined {
+/** What its file system means, where that is no local disk. */
+function remark(sys: System, path: string): string {
+  const place = placeOf(sys, path);
+  return place === undefined || place === "unknown" ? "" : `. It is on ${place.where}: ${place.words}`;
+}
+
+/** A dead owner's PID file says no more than a dead holder's record. */
+export const either = (kernel: LockStatus, pidFile: LockStatus | undefined): LockStatus =>
+  !pidFile || (pidFile.state === "stale" && kernel.state !== "free") ? kernel : pidFile;
+
+/** What a lock is whose owner, by all that is known, is this. */
+const STATES = { alive: "held", dead: "stale", unknown: "unknown" } as const;
+
+/** The status by `P.pid` alone; undefined where there is none. */
+export function inspectPidFile(sys: System, path: string): LockStatus | undefined {
   const entry = readEntry(sys, path, pidPath(path), false); // nothing is written, not even to tell its age
   if (!entry) return undefined;
   const { holder, owner } = entry;
-  const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];
-  return { path, state, backend: "pidfile", mode: holder?.mode, holder, reason: owner.reason };
+  const state = STATES[owner.state];
+  const holders = holder ? [holder] : [];
+  return { path, state, backend: "pidfile", mode: holder?.mode, holder, holders, reason: owner.reason };
 }
 
 /** The PID namespace that sees every process, and so every line of `/proc/locks`: PROC_PID_INIT_INO, <linux/proc_ns.h>. */
 const INITIAL_NAMESPACE = "4026531836";
 
+/** It changes hands between two readings: no more often than that in a row, or it counts as held. */
+const READINGS = 5;
+
+/**
+ * A lock that is held exclusively without a record may be one of ours that is
+ * about to be released: whose files are looked at only after so many readings.
+ * For whoever reads `/proc/PID/fdinfo` keeps the file open for that instant, and
+ * the lock with it: 1 of 600,000 tries beside 10,000 looks was refused by nobody.
+ */
+const SETTLED = 2;
+
 /** The status of the kernel lock alone. */
 export function inspectKernel(sys: System, path: string): LockStatus {
-  const read = readContent(sys, path);
-  if (!read) return { path, state: "free", reason: "there is no lock file" };
-  const holder = "holder" in read.content ? read.content.holder : undefined;
-  const kernelLocks = sys.kernelLocks();
-  const locks = flocksOn(kernelLocks ?? "", read.stat, sys.mounts());
-  if (locks.length > 0) return heldByKernel(sys, path, locks, holder);
+  for (let readings = 1;; readings++) {
+    const first = read(sys, path);
+    if (!first) return { path, state: "free", holders: [], reason: "there is no lock file" };
+    const kernelLocks = sys.kernelLocks();
+    const table = kernelLocks === undefined ? undefined : new LockTable(kernelLocks, sys.mounts());
+    const status = judgeKernel(sys, path, first, table, () => read(sys, path), readings > SETTLED);
+    if (status) return status;
+    if (readings === READINGS) {
+      return { path, state: "held", backend: "flock", holders: [], reason: "it changes hands again and again" };
+    }
+  }
+}
+
+/** What stands in a lock file. */
+export interface Reading {
+  readonly stat: FileStat;
+  readonly holder: LockHolder | undefined;
+  /** It may not be read; the kernel can still be asked about it. */
+  readonly hidden?: boolean;
+}
+
+/** Reads a lock file; undefined where there is none. */
+export function read(sys: System, path: string): Reading | undefined {
+  let found: { content: Content; stat: FileStat } | undefined;
+  try {
+    found = readContent(sys, path);
+  } catch (error) {
+    if (!(error instanceof SystemError && error.code === "EACCES")) throw error;
+    const stat = sys.stat(path);
+    if (stat?.kind !== "file") throw error;
+    return { stat, holder: undefined, hidden: true };
+  }
+  return found && { stat: found.stat, holder: "holder" in found.content ? found.content.holder : undefined };
+}
+
+/**
+ * What a reading, the kernel's list of a moment later, and another reading come
+ * to. A holder writes its record after it has the lock, and clears it before it
+ * gives that up: so the same record before and after the list belongs to the
+ * holder that the list shows or, where it shows none, to one that died.
+ * undefined: it changed hands meanwhile.
+ */
+export function judgeKernel(
+  sys: System,
+  path: string,
+  { stat, holder: before, hidden }: Reading,
+  table: LockTable | undefined,
+  again: () => Reading | undefined,
+  settled = false,
+): LockStatus | undefined {
+  const waiters = table?.waiters(stat);
+  const locks = table?.flocks(stat) ?? [];
+  if (locks.length > 0) {
+    const agree = locks.some(({ pid }) => pid === before?.pid);
+    const recorded = agree ? before : again()?.holder;
+    if (!recorded && !hidden && locks[0].mode === "exclusive" && !settled) return undefined;
+    const held = heldByKernel(sys, path, locks, stat, recorded);
+    return held && { ...held, waiters };
+  }
+  const status = {
+    path,
+    backend: "flock",
+    mode: before?.mode,
+    holder: before,
+    holders: before ? [before] : [],
+  } as const;
   // The one holder that needs no /proc to be seen.
-  if (holdsHere(read.stat.identity)) {
+  if (holdsHere(stat.identity)) {
+    const self = sys.self();
+    const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
+    return { ...status, state: "held", mode: holder.mode, holder, holders: [holder], reason: "this process holds it" };
+  }
+  const unlisted = table === undefined
+    ? "/proc/locks cannot be read here"
+    : sys.self().pidNamespace !== INITIAL_NAMESPACE
+    ? "/proc/locks shows only this PID namespace's processes (a container?)"
+    : undefined;
+  if (unlisted !== undefined) {
+    const unseen = `${unlisted}, so a holder without a record would not be seen`;
+    if (hidden) return { path, state: "unknown", holders: [], reason: `it may not be read, and ${unlisted}` };
+    if (!before) return { path, state: "free", holders: [], reason: `it holds no record; ${unseen}` };
+    const owner = judge(before, sys);
+    const state = STATES[owner.state];
+    return { ...status, state, reason: `${owner.reason}; ${unseen}` };
+  }
+  const free = "the kernel shows no lock on it";
+  if (!before) {
+    const reason = hidden ? `${free}; it may not be read, so how it was left is not known` : free;
+    return { path, state: "free", holders: [], waiters, reason };
+  }
+  const after = again();
+  if (after?.holder?.nonce !== before.nonce || after?.holder?.pid !== before.pid) return undefined;
+  const owner = judge(before, sys);
+  if (owner.state === "dead") {
     return {
-      path,
-      state: "held",
-      backend: "flock",
-      holder: holder ?? new LockHolder(sys.self()),
-      reason: "this process holds it",
+      ...status,
+      state: "stale",
+      waiters,
+      reason: `${free}, and its last holder left a record: ${owner.reason}`,
     };
   }
-  if (kernelLocks === undefined) return byRecord(sys, path, holder, "/proc/locks cannot be read here");
-  if (sys.self().pidNamespace !== INITIAL_NAMESPACE) {
-    return byRecord(sys, path, holder, "/proc/locks shows only this PID namespace's processes (a container?)");
+  const cause = "a Worker that was terminated, or a file system that keeps its locks to itself";
+  return {
+    ...status,
+    state: "unknown",
+    waiters,
+    reason: `${free} (${cause}?), but as its record says, ${owner.reason}`,
+  };
+}
+
+function heldByKernel(
+  sys: System,
+  path: string,
+  locks: readonly KernelLock[],
+  stat: FileStat,
+  recorded: LockHolder | undefined,
+): LockStatus | undefined {
+  const [{ mode }] = locks;
+  const { holders, remarks, changed } = holdersOf(sys, locks, stat, recorded);
+  // Whoever took it lives and has it no longer, and nobody else has it: released since.
+  if (holders.length === 0 && (changed || locks.every(({ pid }) => pid > 0 && sys.exists(pid) !== "gone"))) {
+    return undefined;
   }
-  if (!holder) return { path, state: "free", reason: "the kernel shows no lock on it" };
-  const reason = "the kernel shows no lock on it, and its last holder left a record";
-  return { path, state: "stale", backend: "flock", mode: holder.mode, holder, reason };
-}
-
-function heldByKernel(sys: System, path: string, locks: KernelLock[], recorded: LockHolder | undefined): LockStatus {
-  const [{ pid, mode }] = locks;
-  // The record names the owner also where the flock(1) command took the lock for
-  // it; a record that is none of a holder's is from one that died.
-  const owner = recorded && (recorded.pid === pid || judge(recorded, sys).state === "alive") ? recorded : undefined;
-  const { command, startTime } = sys.look(pid) ?? {};
-  // Taken by flock(1) for another, which has ended: its number would send people after nobody.
-  const ended = pid <= 0 || sys.exists(pid) === "gone";
-  const holder = owner ?? (ended ? undefined : new LockHolder({ pid, command, startTime, mode }));
-  const reason = `the kernel shows ${
-    mode === "shared" ? `${locks.length} shared` : "an exclusive"
-  } lock on it, taken by pid ${locks.map(({ pid }) => pid).join(", ")}`;
-  return { path, state: "held", backend: "flock", mode, holder, reason };
-}
-
-function byRecord(sys: System, path: string, holder: LockHolder | undefined, because: string): LockStatus {
-  const unseen = `${because}, so a holder without a record would not be seen`;
-  if (!holder) return { path, state: "free", reason: `it holds no record; ${unseen}` };
-  const owner = judge(holder, sys);
-  const state = ({ alive: "held", dead: "stale", unknown: "unknown" } as const)[owner.state];
-  return { path, state, backend: "flock", mode: holder.mode, holder, reason: `${owner.reason}; ${unseen}` };
+  const what = mode === "shared" ? `${locks.length} shared lock${locks.length > 1 ? "s" : ""}` : "an exclusive lock";
+  // Not of a flock(1) that took it for another, which nobody has ever seen.
+  const takers = locks.map(({ pid }) => pid).filter((taker) => holders.some(({ pid }) => pid === taker)).join(", ");
+  const reason = [`the kernel shows ${what} on it${takers && `, taken by pid ${takers}`}`, ...remarks].join("; ");
+  return { path, state: "held", backend: "flock", mode, holder: holders[0], holders, reason };
 }
 
 /** For a message: the record may be a dead holder's, while a program without a record has the lock. */
 export function whoHolds(sys: System, path: string): InTheWay {
-  const { state, holder } = inspectKernel(sys, path);
+  let status: LockStatus;
+  try {
+    status = inspectKernel(sys, path);
+  } catch (error) {
+    if (error instanceof SystemError) {
+      return { doubt: `the kernel refuses it, and who has it cannot be seen: ${error.message}` };
+    }
+    throw error;
+  }
+  const { state, holder, holders } = status;
   if (state === "free" || state === "stale" || !holder) return {};
+  if (state === "unknown") return { holder, doubt: status.reason };
   const { state: owner, reason } = judge(holder, sys);
-  return { holder, doubt: owner === "alive" ? undefined : `the kernel refuses it; of that process, ${reason}` };
+  const others = holders.length - 1;
+  return { holder, others, doubt: owner === "alive" ? undefined : `the kernel refuses it; of that process, ${reason}` };
 }

@@ -1,6 +1,9 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
+import { acquire, acquireSync } from "./acquire.ts";
+import { namedPath } from "./directory.ts";
 import { inspectPath, type LockStatus } from "./inspect.ts";
 import { type AcquireOptions, type LockBackend, type LockOptions, settle, settlePath } from "./options.ts";
+import { type Held, mustBeFunction, run, runSync } from "./run.ts";
 import { State } from "./state.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 
@@ -47,7 +50,24 @@ export class Lock implements Disposable, AsyncDisposable {
    */
   constructor(path: string | URL, options: LockOptions = {}) {
     this.path = settlePath(path, mayAskDirectory);
-    this.#state = new State(this.path, settle(options));
+    this.#state = new State(this.path, settle(options, this.path, mayAskDirectory));
+  }
+
+  /**
+   * Names a lock in the user's one lock directory, {@linkcode lockDirectory}, which
+   * is made when the lock is first acquired. Touches nothing on disk now.
+   *
+   * @param name 1 to 200 of `A-Z a-z 0-9 . _ -`.
+   * @param options As the constructor's.
+   * @returns The lock.
+   * @throws {TypeError} if the name has other characters, or an option is of the wrong type.
+   * @throws {RangeError} if an option is out of its range.
+   * @throws {LockError} if the directory is not known, as `lockDirectory` does.
+   */
+  static named(name: string, options: LockOptions = {}): Lock {
+    const lock = new Lock(namedPath(name), options);
+    lock.#state.makesDirectory = true;
+    return lock;
   }
 
   /** Whether this object holds the lock. */
@@ -60,6 +80,42 @@ export class Lock implements Disposable, AsyncDisposable {
     return this.#state.choice?.taken;
   }
 
+  /**
+   * Aborts with LockLostError when the lock is lost while it is held: its file
+   * was deleted or replaced, and another process may hold it. Never on release.
+   * One signal serves until it has aborted; the next acquisition has another.
+   *
+   * Guaranteed: a loss is noticed within 5 s, mostly in milliseconds, if this
+   * thread's event loop turns. A file that was merely deleted is made again and
+   * locked, if no other process is faster: that is no loss. Not guaranteed: that
+   * nobody entered before it was noticed.
+   */
+  get signal(): AbortSignal {
+    return this.#state.signal;
+  }
+
+  /**
+   * The descriptor of the lock file while the lock is held, for a child process:
+   * `spawn(command, args, { stdio: ["ignore", "inherit", "inherit", lock.fd] })`
+   * of `node:child_process`. The lock then lasts until the last process that has
+   * the descriptor has closed it or ended, also after `release()` and after this
+   * process has died. undefined for a PID file, on Windows, and in Deno without FFI.
+   *
+   * The trap: it is for children only. Do not read, write, lock or close it.
+   */
+  get fd(): number | undefined {
+    return this.#state.hold?.fd;
+  }
+
+  /**
+   * Asks now what {@linkcode signal} tells later: makes a deleted file again, and aborts the signal on a loss.
+   *
+   * @returns Whether this object still holds the lock.
+   */
+  verify(): boolean {
+    return this.#state.verify();
+  }
+
   /** Why that back end, in words for people. */
   get backendReason(): string {
     return this.#state.choice?.reason ?? "nothing was tried yet";
@@ -68,12 +124,12 @@ export class Lock implements Disposable, AsyncDisposable {
   /**
    * One try, synchronous, never waiting.
    *
-   * @returns Whether this object holds the lock now because of this call. `false` means that it is held, by another or by this very object, and that nothing on disk was changed.
+   * @returns Whether this object holds the lock now because of this call. `false` means that it is held, by another or by this very object, and that nothing on disk was changed; its file may stay open for the next try, until the event loop has turned for a second.
    * @throws {LockUnsupportedError} if there is no lock of the wanted kind in this runtime or on this file system.
    * @throws {LockError} if the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
    */
   tryAcquire(): boolean {
-    return this.#state.attempt(false) === undefined && this.held; // `onStale` may have released it
+    return this.#state.tryOnce() && this.held; // `onStale` may have released it
   }
 
   /**
@@ -83,6 +139,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @param options How long to wait, and what ends the wait.
    * @returns This object, holding the lock.
    * @throws {LockTimeoutError} if it was still held when the time was up.
+   * @throws {LockHeldError} if `signalHolder` is given and the holder cannot be verified, or is another user's.
    * @throws {LockDeadlockError} at once, if only a `run` around this very call could release it.
    * @throws The signal's reason, if it aborts before the lock is granted.
    * @throws {LockError} as `tryAcquire` does.
@@ -90,7 +147,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {RangeError} if `timeout` is negative or NaN.
    */
   async acquire(options: AcquireOptions = {}): Promise<this> {
-    await this.#state.acquire(options, false);
+    await acquire(this.#state, options, false);
     return this;
   }
 
@@ -107,15 +164,16 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {RangeError} if `timeout` is negative or NaN.
    */
   acquireSync(options: Pick<AcquireOptions, "timeout"> = {}): this {
-    this.#state.acquireSync(options, false);
+    acquireSync(this.#state, options, false);
     return this;
   }
 
   /**
-   * Gives the lock up. The lock file stays, empty.
+   * Gives the lock up. The lock file stays, empty. Where a child has inherited
+   * the descriptor, that one has the lock from now on.
    *
    * @throws {LockNotHeldError} if this object does not hold it; whoever does keeps it.
-   * @throws {LockLostError} if its file was deleted or replaced while it was held, so that another may have held it too.
+   * @throws {LockLostError} if it was lost while it was held, so that another may have held it too; once, if that was noticed before.
    */
   release(): void {
     this.#state.release();
@@ -124,6 +182,8 @@ export class Lock implements Disposable, AsyncDisposable {
   /**
    * Acquires, calls, and releases when the function has returned or thrown, or its promise has settled.
    *
+   * The function is given `{ signal }`, which aborts if the lock is lost.
+   *
    * Within it, the same task may acquire this object again if it is `reentrant`;
    * otherwise that is a LockDeadlockError. A task that was started within it
    * counts as the same while the function runs.
@@ -131,11 +191,12 @@ export class Lock implements Disposable, AsyncDisposable {
    * @param fn What to do while the lock is held.
    * @param options How long to wait, and what ends the wait.
    * @returns What the function returns.
+   * @throws {LockLostError} if the lock was lost meanwhile; what the function threw is its `cause`.
    * @throws What the function throws, and what `acquire` and `release` throw.
    */
-  async run<T>(fn: () => T | Promise<T>, options: AcquireOptions = {}): Promise<T> {
+  async run<T>(fn: (held: Held) => T | Promise<T>, options: AcquireOptions = {}): Promise<T> {
     mustBeFunction("run", fn);
-    return this.#state.run(fn, await this.#state.acquire(options, true));
+    return run(this.#state, fn, await acquire(this.#state, options, true));
   }
 
   /**
@@ -149,7 +210,7 @@ export class Lock implements Disposable, AsyncDisposable {
    */
   runSync<T>(fn: () => T, options: Pick<AcquireOptions, "timeout"> = {}): T {
     mustBeFunction("runSync", fn);
-    return this.#state.runSync(fn, this.#state.acquireSync(options, true));
+    return runSync(this.#state, fn, acquireSync(this.#state, options, true));
   }
 
   /**
@@ -171,23 +232,19 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {TypeError} as the constructor does.
    */
   static inspect(path: string | URL): LockStatus {
-    return inspectPath(system(), settlePath(path, mayAskDirectory));
+    return inspectPath(system(), settlePath(path, mayAskDirectory, "inspect a lock"));
   }
 
-  /** Releases if held; never throws because it is not. */
+  /** Releases if held; never throws because it is not, but LockLostError if it was lost and `release` did not say so yet. */
   [Symbol.dispose](): void {
-    if (this.held) this.release();
+    if (this.held || this.#state.lost) this.release();
   }
 
-  /** Releases if held; never rejects because it is not. */
+  /** The same; it rejects instead. */
   [Symbol.asyncDispose](): Promise<void> {
     return new Promise((resolve) => {
       this[Symbol.dispose](); // now; what it throws rejects
       resolve();
     });
   }
-}
-
-function mustBeFunction(name: string, fn: unknown): void {
-  if (typeof fn !== "function") throw new TypeError(`Cannot ${name}() as its first argument must be a function`);
 }

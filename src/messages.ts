@@ -1,22 +1,29 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
 import type { Refusal } from "./backend.ts";
-import { LockDeadlockError, LockLostError, LockNotHeldError, LockTimeoutError, quote } from "./errors.ts";
+import {
+  LockDeadlockError,
+  LockHeldError,
+  LockLostError,
+  LockNotHeldError,
+  LockTimeoutError,
+  quote,
+} from "./errors.ts";
 import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
-export function timeoutError(path: string, timeout: number, refusal: Refusal): LockTimeoutError {
-  const { holder, doubt, here } = refusal.who();
+export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
+  const { holder, others, doubt, here } = refusal.who();
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
     : holder?.pid === process.pid
     ? `held by ${holder}, which is this very process, by another Lock object`
     : holder
-    ? `held by ${holder}`
+    ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
     : "held by a process that left no record";
   return new LockTimeoutError(
-    `Cannot acquire ${quote(path)} ${when}: ${by}${here ? "" : advice(path, holder, doubt)}`,
+    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, holder, doubt)}`,
     {
       code: "ETIMEDOUT",
       path,
@@ -48,16 +55,37 @@ export function notHeldError(path: string): LockNotHeldError {
   return new LockNotHeldError(message, { code: "ENOTHELD", path });
 }
 
+/** Given up before its caller had it. */
+export function releasedError(path: string): LockNotHeldError {
+  const message = `Cannot acquire ${quote(path)}: it was acquired, and released at once by onStale or a listener`;
+  return new LockNotHeldError(message, { code: "ENOTHELD", path });
+}
+
 /** It is gone. */
-export function lostError(path: string, cause?: unknown): LockLostError {
-  const message =
-    `Cannot release ${quote(path)}: it was lost, because its file was deleted or replaced while it was held. ` +
+export function lostError(path: string, reason: string): LockLostError {
+  const message = `Cannot keep ${quote(path)}: it was lost, because ${reason}. ` +
     "Another process may have held it at the same time; look for what deletes files there (a tmp cleaner?)";
-  return new LockLostError(message, { code: "ELOST", path, cause });
+  return new LockLostError(message, { code: "ELOST", path });
+}
+
+/** The holder cannot be asked to hand it over. */
+export function notSignalledError(path: string, signal: string, holder: LockHolder | undefined, reason: string) {
+  const by = holder ? `held by ${holder}` : "held by a process that left no record";
+  const message = `Cannot acquire ${quote(path)}: ${by}, which was not sent ${signal}, because ${reason}`;
+  return new LockHeldError(message, { code: "ELOCKED", path, holder });
 }
 
 /** The last holder died: told to the user's function or, without one, on standard error. Never silent. */
 export function reportStale(path: string, holder: LockHolder, onStale: LockOptions["onStale"]): void {
   if (onStale) onStale(holder);
-  else console.error(`holdfast: the last holder of ${quote(path)} died without releasing it: ${holder}`);
+  else warn(`the last holder of ${quote(path)} died without releasing it: ${holder}`);
+}
+
+/** Tells on standard error. In Deno that throws where it is a file on a full disk: no reason to go without the lock. */
+export function warn(words: string): void {
+  try {
+    console.error(`holdfast: ${words}`);
+  } catch {
+    // Nobody can be told, and the job that makes room must not be stopped by that.
+  }
 }

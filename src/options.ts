@@ -1,7 +1,7 @@
 /** Options, their defaults, and their validation. */
-import { isAbsolute, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
+import { nodePath, url } from "./builtin.ts";
 import type { LockHolder } from "./record.ts";
+import { isWindows, signals } from "./sys/mod.ts";
 
 /** How a lock is held: alone, or together with others who hold it shared. */
 export type LockMode = "exclusive" | "shared";
@@ -23,13 +23,22 @@ export interface LockOptions {
    */
   backend?: "auto" | LockBackend;
   /**
+   * Where the lock file may lie. Through FUSE and some network mounts two
+   * processes may both be granted a lock, each by a mount of its own, without an
+   * error. `"warn"` (default): the first lock there writes a line to standard
+   * error. `"local"`: only on a local disk, as statfs(2) tells it; on FUSE, NFS,
+   * SMB, 9p and the like, or where it cannot be told (not Linux; a rare one; Deno without
+   * `--allow-ffi` or `--allow-sys=statfs`), LockUnsupportedError. `"any"`: anywhere.
+   */
+  fileSystem?: "warn" | "local" | "any";
+  /**
    * `true`: this object may be acquired again while it is held, and must be
    * released as often. In `run` only the task that runs may, so that another
    * task that shares the object waits. `false` (default): a nested `run` is a
    * LockDeadlockError.
    */
   reentrant?: boolean;
-  /** Permission bits of a lock file that has to be made, less the umask: `0o644` unless given. */
+  /** Permission bits of a lock file that has to be made, less the umask: `0o644` unless given. None on Windows. */
   fileMode?: number;
   /** Text for people, shown to whoever finds the lock held; at most 200 characters. */
   label?: string;
@@ -39,6 +48,13 @@ export interface LockOptions {
    * it throws is thrown by the call that acquired, and the lock is released.
    */
   onStale?: (holder: LockHolder) => void;
+  /**
+   * `true`: whenever the lock is acquired, released, found stale or lost, a line
+   * is written to `P.journal`, beside the lock file; a path or file URL: to that
+   * file. Read it with `history`. A journal that cannot be written stops no
+   * lock: its first failure is told on standard error. `false` (default): none.
+   */
+  journal?: boolean | string | URL;
 }
 
 /** Options of a wait. */
@@ -47,10 +63,27 @@ export interface AcquireOptions {
   timeout?: number;
   /** Ends the wait when it aborts. It counts only until the lock is granted. */
   signal?: AbortSignal;
+  /**
+   * Asks the holder to hand the lock over: this signal, such as `"SIGTERM"`, is
+   * sent to it, once, and then the wait goes on. Only to a holder that is
+   * verified: the process of its record, by its number and start time, of this
+   * user, host, boot and PID namespace. One that stays unverified for a second
+   * is not signalled, and the wait ends with LockHeldError, which says why.
+   */
+  signalHolder?: string;
 }
 
+/** The journal of a lock, unless another is named. */
+export const journalPath = (lock: string): string => `${lock}.journal`;
+
 /** Options, complete. */
-export type Settings = Required<Omit<LockOptions, "label" | "onStale">> & Pick<LockOptions, "label" | "onStale">;
+export type Settings =
+  & Required<Omit<LockOptions, "label" | "onStale" | "journal">>
+  & Pick<LockOptions, "label" | "onStale">
+  & {
+    /** The journal's path. */
+    readonly journal: string | undefined;
+  };
 
 const show = (value: unknown) => typeof value === "string" ? JSON.stringify(value) : String(value);
 
@@ -73,19 +106,36 @@ export function known(operation: string, options: unknown, names: readonly strin
 }
 
 /** Checks the options of a wait; the timeout is in milliseconds, and absent it is for ever. */
-export function settleWait(options: AcquireOptions): { timeout: number; signal: AbortSignal | undefined } {
-  known("wait for a lock", options, ["timeout", "signal"]);
-  const { signal } = options;
+export function settleWait(
+  options: AcquireOptions,
+  how: "wait" | "block" = "wait",
+): { timeout: number; signal: AbortSignal | undefined; signalHolder: string | undefined } {
+  known("wait for a lock", options, how === "wait" ? ["timeout", "signal", "signalHolder"] : ["timeout", "signal"]);
+  const { signal, signalHolder } = options;
+  if (signalHolder !== undefined && !Object.hasOwn(signals(), signalHolder)) {
+    const allowed = "the name of a signal, such as SIGTERM";
+    throw new TypeError(`Cannot wait for a lock as "signalHolder" must be ${allowed}: received ${show(signalHolder)}`);
+  }
   if (signal !== undefined && typeof signal?.throwIfAborted !== "function") {
     throw new TypeError(`Cannot wait for a lock as "signal" must be an AbortSignal: received ${show(signal)}`);
   }
-  return { timeout: settleTimeout(options.timeout), signal };
+  return { timeout: settleTimeout(options.timeout), signal, signalHolder };
 }
 
 /** Checks the options of a lock. */
-export function settle(options: LockOptions): Settings {
-  known("create a lock", options, ["mode", "backend", "reentrant", "fileMode", "label", "onStale"]);
-  const { mode = "exclusive", backend = "auto", reentrant = false, fileMode = 0o644, label, onStale } = options;
+export function settle(options: LockOptions, path: string, mayAskDirectory: () => boolean): Settings {
+  known("create a lock", options, [
+    "mode",
+    "backend",
+    "fileSystem",
+    "reentrant",
+    "fileMode",
+    "label",
+    "onStale",
+    "journal",
+  ]);
+  const { mode = "exclusive", backend = "auto", fileSystem = "warn", reentrant = false } = options;
+  const { fileMode = 0o644, label, onStale } = options;
   if (typeof fileMode !== "number") {
     throw new TypeError(`Cannot create a lock as "fileMode" must be a number: received ${show(fileMode)}`);
   }
@@ -107,11 +157,28 @@ export function settle(options: LockOptions): Settings {
   return {
     mode: oneOf("mode", mode, ["exclusive", "shared"]),
     backend: oneOf("backend", backend, ["auto", "flock", "pidfile"]),
+    fileSystem: oneOf("fileSystem", fileSystem, ["warn", "local", "any"]),
     reentrant,
     fileMode,
     label,
     onStale,
+    journal: settleJournal(options.journal, path, mayAskDirectory),
   };
+}
+
+function settleJournal(journal: LockOptions["journal"], path: string, mayAskDirectory: () => boolean) {
+  if (journal === undefined || journal === false) return undefined;
+  if (journal === true) return journalPath(path);
+  if (typeof journal !== "string" && !(journal instanceof URL)) {
+    throw new TypeError(`Cannot create a lock as "journal" must be true, false or a path: received ${show(journal)}`);
+  }
+  const own = settlePath(journal, mayAskDirectory, "name a journal");
+  if ([path, `${path}.pid`, `${path}.turn`, `${path}.holder`].includes(own)) {
+    throw new TypeError(
+      `Cannot create a lock as "journal" must not be a file of the lock itself: received ${show(own)}`,
+    );
+  }
+  return own;
 }
 
 /**
@@ -119,25 +186,27 @@ export function settle(options: LockOptions): Settings {
  * another lock. Where the runtime hides the current directory (Deno without
  * `--allow-read`), a relative path stays relative.
  */
-export function settlePath(path: string | URL, mayAskDirectory: () => boolean): string {
+export function settlePath(path: string | URL, mayAskDirectory: () => boolean, operation = "create a lock"): string {
   if (path instanceof URL) {
     if (path.protocol !== "file:") {
-      throw new TypeError(`Cannot create a lock as its URL must be a file: received ${path}`);
+      throw new TypeError(`Cannot ${operation} as its URL must be a file: received ${path}`);
     }
-    path = fileURLToPath(path);
+    path = url().fileURLToPath(path);
   }
   if (typeof path !== "string") {
-    throw new TypeError(`Cannot create a lock as its path must be a string or a file URL: received ${show(path)}`);
+    throw new TypeError(`Cannot ${operation} as its path must be a string or a file URL: received ${show(path)}`);
   }
-  if (path === "") throw new TypeError("Cannot create a lock as its path must not be empty");
-  if (path.endsWith("/")) {
-    throw new TypeError(`Cannot create a lock as its path names a directory: received ${show(path)}`);
+  if (path === "") throw new TypeError(`Cannot ${operation} as its path must not be empty`);
+  if (path.endsWith("/") || (path.endsWith("\\") && isWindows())) {
+    throw new TypeError(`Cannot ${operation} as its path names a directory: received ${show(path)}`);
   }
   // To a C function the path would end there, and be another file's.
   if (path.includes("\0")) {
-    throw new TypeError(`Cannot create a lock as its path must not hold a NUL: received ${show(path)}`);
+    throw new TypeError(`Cannot ${operation} as its path must not hold a NUL: received ${show(path)}`);
   }
-  if (!isAbsolute(path)) {
+  // As it is already: `node:path` need not be loaded.
+  if (/^(?:\/[^/.][^/]*)+$/.test(path) && process.platform !== "win32") return path;
+  if (!nodePath().isAbsolute(path)) {
     try {
       if (!mayAskDirectory()) return path;
       path = `${process.cwd()}/${path}`;
@@ -146,7 +215,14 @@ export function settlePath(path: string | URL, mayAskDirectory: () => boolean): 
     }
   }
   // `a/../b` is not `b` where `a` is a symlink; that is for the kernel to resolve.
-  return path.split("/").includes("..") ? path.replace(/\/+$/, "") : resolve(path);
+  return path.split("/").includes("..") ? path.replace(/\/+$/, "") : nodePath().resolve(path);
+}
+
+/** The same for a directory. */
+export function settleDirectory(directory: string | URL, mayAskDirectory: () => boolean): string {
+  const path = directory instanceof URL && directory.protocol === "file:" ? url().fileURLToPath(directory) : directory;
+  const whole = typeof path === "string" && path !== "" ? `${path}/.` : path;
+  return settlePath(whole, mayAskDirectory, "scan a directory");
 }
 
 /** Checks a timeout; absent is for ever. */

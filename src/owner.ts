@@ -36,13 +36,26 @@ export function judge(owner: HolderFields, processes: Processes): ProcessState {
   if (differ(owner.pidNamespace, self.pidNamespace)) {
     return verdict("unknown", `it runs in another PID namespace (a container?); there, ${howToTell(pid)}`);
   }
-  return judgeHere(pid, owner.startTime, processes);
+  const verdictHere = judgeHere(pid, owner.startTime, processes, owner.uid);
+  // Another time namespace shifts the start time: it says nothing then.
+  if (verdictHere.state === "dead" && owner.timeNamespace !== self.timeNamespace) {
+    const byNumber = judgeHere(pid, undefined, processes, owner.uid);
+    if (byNumber.state !== "dead") {
+      return verdict("unknown", `it started in another time namespace; there, ${howToTell(pid)}`);
+    }
+  }
+  return verdictHere;
 }
 
 /** Rules 3 to 7, for a process of this machine and PID namespace. */
-function judgeHere(pid: number, startTime: string | undefined, processes: Processes): ProcessState {
+function judgeHere(
+  pid: number,
+  startTime: string | undefined,
+  processes: Processes,
+  uid?: number,
+): ProcessState {
   // 3.
-  const exists = pid === processes.self().pid ? "exists" : processes.exists(pid);
+  const exists = pid === processes.self().pid ? "exists" : processes.exists(pid, uid);
   if (exists instanceof SystemError) {
     return verdict("unknown", `${exists.message}; ${howToTell(pid)}`);
   }
@@ -50,7 +63,7 @@ function judgeHere(pid: number, startTime: string | undefined, processes: Proces
   const found = processes.look(pid);
   if (!found) {
     // It may have ended between the two questions.
-    if (processes.exists(pid) === "gone") return verdict("dead", `there is no process ${pid}`);
+    if (processes.exists(pid, uid) === "gone") return verdict("dead", `there is no process ${pid}`);
     return verdict("alive", `process ${pid} exists; nothing more about it can be seen from here`);
   }
   // 4. kill(2) succeeds on a zombie (gajae-code#5778).

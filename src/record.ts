@@ -20,6 +20,8 @@ export interface HolderFields {
   readonly bootId?: string;
   /** The PID namespace (a container has its own). */
   readonly pidNamespace?: string;
+  /** The time namespace, if it is not the machine's first: start times of two cannot be compared. */
+  readonly timeNamespace?: string;
   /** Host name. */
   readonly host?: string;
   /** User id. */
@@ -42,6 +44,7 @@ const TEXT_FIELDS = [
   "startTime",
   "bootId",
   "pidNamespace",
+  "timeNamespace",
   "host",
   "command",
   "runtime",
@@ -62,6 +65,8 @@ export class LockHolder implements HolderFields {
   declare readonly bootId?: string;
   /** The PID namespace (a container has its own). */
   declare readonly pidNamespace?: string;
+  /** The time namespace, if it is not the machine's first: start times of two cannot be compared. */
+  declare readonly timeNamespace?: string;
   /** Host name. */
   declare readonly host?: string;
   /** User id. */
@@ -117,7 +122,9 @@ function parsePid(text: string): number | undefined {
 
 /** Whether two contents are the same bytes. */
 export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length && a.every((byte, i) => byte === b[i]);
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false; // every() takes ten times as long
+  return true;
 }
 
 /** A record as the bytes of a lock file, at most {@linkcode RECORD_LIMIT}. */
@@ -133,6 +140,7 @@ export function encode(fields: HolderFields): Uint8Array {
 
 /** What these bytes are; give it one byte more than the limit, so that a longer file shows. */
 export function parse(bytes: Uint8Array): Content {
+  if (bytes.length === 0) return { kind: "empty" };
   if (bytes.length <= RECORD_LIMIT && bytes.every((byte) => byte === 0)) return { kind: "empty" };
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   const [first, second, ...rest] = text.split("\n");

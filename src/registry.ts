@@ -3,8 +3,7 @@
  * normal exit leaves no record behind. Two copies of the package in one program
  * share it. Nothing is installed before the first lock is held.
  */
-import { isMainThread } from "node:worker_threads";
-import { onEnd } from "./sys/mod.ts";
+import { isMainThread, onEnd } from "./sys/mod.ts";
 
 /** A hold, as far as the registry cares. */
 export interface Registered {
@@ -30,9 +29,17 @@ function install(): Registry {
   // Events, not signal handlers: a signal's default death stays as it is (proper-lockfile#111).
   onEnd(() => {
     // The record stays, and the next holder is told. But a Worker's process goes on, and would keep the lock.
-    if (crashed && isMainThread) return;
-    for (const hold of holds) hold.leave();
+    if (crashed && isMainThread()) return;
+    const failures: unknown[] = [];
+    for (const hold of [...holds]) {
+      try {
+        hold.leave();
+      } catch (error) {
+        failures.push(error); // the others are left all the same
+      }
+    }
     holds.clear();
+    if (failures.length > 0) throw failures[0];
   }, () => crashed = true);
   return { holds };
 }
@@ -45,6 +52,15 @@ export function remember(hold: Registered): void {
 /** It is no longer held. */
 export function forget(hold: Registered): void {
   registry().holds.delete(hold);
+}
+
+/**
+ * The process is about to become another program, which keeps the locks that it
+ * is given: what would report a crash to the next holder goes now, because no
+ * exit event will come.
+ */
+export function leaveAll(): void {
+  for (const hold of registry().holds) hold.leave();
 }
 
 /** Whether this thread holds what goes by that token. */

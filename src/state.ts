@@ -1,30 +1,40 @@
-/** The state machine behind a Lock: idle, waiting, held; how often; and by which task. */
-import { isMainThread } from "node:worker_threads";
-import { Choice, type Hold, type Refusal } from "./backend.ts";
-import { pidPath } from "./backend/entry.ts";
+/** The state machine behind a Lock: idle, held, lost; how often; and by which task. */
+import { nodePath } from "./builtin.ts";
+import { type Attempt, Choice, type Hold, type Refusal, type Request } from "./backend.ts";
 import { Session } from "./backend/session.ts";
-import { begin, end, isUnder, under } from "./context.ts";
-import { quote, systemFailure } from "./errors.ts";
-import { HELD_HERE, waitInLine, waitSync, wakeLine } from "./line.ts";
-import { deadlockError, lostError, notHeldError, reportStale, timeoutError } from "./messages.ts";
-import { type AcquireOptions, type Settings, settleWait } from "./options.ts";
-import { forget, holdsHere, type Registered, remember } from "./registry.ts";
+import { isUnder } from "./context.ts";
+import { DIRECTORY_MODE } from "./directory.ts";
+import { LockError, type LockLostError, systemFailure } from "./errors.ts";
+import { type Detail, type LockEventName, tell } from "./events.ts";
+import { Holding } from "./holding.ts";
+import { HELD_HERE, wakeLine } from "./line.ts";
+import { lostError, notHeldError, reportStale } from "./messages.ts";
+import type { Settings } from "./options.ts";
+import { tellPlace } from "./place.ts";
 import { system } from "./sys/mod.ts";
 import { SystemError } from "./sys/sys.ts";
-import { Wait } from "./wait.ts";
 
-const now = () => performance.now();
+/** Monotonic time, in milliseconds. */
+export const now = (): number => performance.now();
 
-/** The shortest pause between two tries where each is a process of its own, in milliseconds. */
-const COMMAND_PAUSE = 50;
+/** How holds were lost that a `run` is still under way on. */
+const losses = new WeakMap<Hold, LockLostError>();
 
 /** One lock's. */
 export class State {
-  readonly #path: string;
-  readonly #settings: Settings;
+  readonly path: string;
+  readonly settings: Settings;
+  readonly #request: Request;
   choice: Choice | undefined;
-  hold: Hold | undefined;
-  #registered: Registered | undefined;
+  #holding: Holding | undefined;
+  #tries: Session | undefined;
+  /** Whether its directory is to be made where it is missing. */
+  makesDirectory = false;
+  /** How it was lost, until somebody is told or it is acquired again. */
+  lost: LockLostError | undefined;
+  #controller: AbortController | undefined;
+  /** Tells that it is released, once. */
+  #part = (): void => {};
   /** How often the hold was acquired: more than once only if reentrant. */
   #depth = 0;
   /** Whether `run` acquired it: then its task is the owner, else the object is. */
@@ -34,182 +44,176 @@ export class State {
 
   /** For a path and settings; touches nothing. */
   constructor(path: string, settings: Settings) {
-    this.#path = path;
-    this.#settings = settings;
+    this.path = path;
+    this.settings = settings;
+    this.#request = { ...settings, path };
   }
 
-  /** One try; undefined when held now. */
-  attempt(scoped: boolean, session?: Session): Refusal | undefined {
-    if (this.hold) return this.#enterAgain() ? undefined : HELD_HERE;
-    this.choice ??= new Choice(system(), this.#settings.backend);
-    const attempt = this.choice.attempt({ ...this.#settings, path: this.#path }, session);
+  /** What is held. */
+  get hold(): Hold | undefined {
+    return this.#holding?.hold;
+  }
+
+  /** Aborts when the hold is lost. One serves until it has aborted; the hold after that has another. */
+  get signal(): AbortSignal {
+    return (this.#controller ??= new AbortController()).signal;
+  }
+
+  /** Whether it is held, asked now. */
+  verify(): boolean {
+    return this.#holding?.verify() ?? false;
+  }
+
+  /** One try; undefined when held now. `began`: when the wait for it did, if there was one. */
+  attempt(scoped: boolean, session?: Session, began?: number): Refusal | undefined {
+    if (this.hold) return this.enterAgain() ? undefined : HELD_HERE;
+    const attempt = this.#try(session);
     if ("refusal" in attempt) return attempt.refusal;
     const { stale } = attempt.hold;
     this.#scoped = scoped;
-    this.#take(attempt.hold);
+    this.#take(attempt.hold, now());
+    if (stale) this.tell("stale", { holder: () => stale });
+    this.tell("acquired", { waited: began === undefined ? 0 : now() - began });
     try {
-      if (stale) reportStale(this.#path, stale, this.#settings.onStale);
+      if (this.settings.fileSystem === "warn" && this.choice?.taken === "flock") {
+        tellPlace(system(), this.path, attempt.hold.token);
+      }
+      if (stale) reportStale(this.path, stale, this.settings.onStale);
     } catch (error) {
-      this.release(); // the caller gets an error, so it must not get the lock
+      if (this.hold === attempt.hold) this.release(); // the caller gets an error, so it must not get the lock
       throw error;
     }
     return undefined;
   }
 
-  #take(hold: Hold): void {
-    this.hold = hold;
+  /** One try of its own: whether it is granted. */
+  tryOnce(): boolean {
+    return this.attempt(false, this.#tries ??= new Session("tries")) === undefined;
+  }
+
+  /** The directory may be missing the first time, or because somebody removed it. */
+  #try(session: Session | undefined): Attempt {
+    const choice = this.choice ??= new Choice(system(), this.settings);
+    try {
+      return choice.attempt(this.#request, session);
+    } catch (error) {
+      if (!this.makesDirectory || !(error instanceof LockError && error.code === "ENOENT")) throw error;
+    }
+    try {
+      system().makeDirectory(nodePath().dirname(this.path), DIRECTORY_MODE);
+    } catch (error) {
+      throw error instanceof SystemError ? systemFailure("acquire", this.path, error) : error;
+    }
+    return choice.attempt(this.#request, session);
+  }
+
+  #take(hold: Hold, since: number): void {
     this.#depth = 1;
     this.#runs = 0;
-    begin(hold);
-    this.#registered = {
-      token: hold.token,
-      leave: () => {
-        // A Worker's process goes on, and so would the lock.
-        if (!isMainThread) this.release();
-        // Exit handlers that run after ours may rely on what `held` says.
-        else if (hold.leave() === "released") this.hold = undefined;
-      },
+    this.lost = undefined;
+    if (this.#controller?.signal.aborted) this.#controller = undefined;
+    let parted = false;
+    const part = this.#part = () => {
+      if (!parted) this.tell("released", { held: now() - since });
+      parted = true; // left at an exit, and released by a handler of it after that
     };
-    remember(this.#registered);
+    this.#holding = new Holding(hold, {
+      lost: (reason) => {
+        this.#holding?.end();
+        this.#holding = undefined;
+        this.#lose(hold, since, reason);
+        wakeLine(this.path);
+      },
+      abandon: () => {
+        this.#depth = 1;
+        this.release();
+      },
+      left: () => {
+        part();
+        // Exit handlers that run after ours may rely on what `held` says.
+        if (hold.leave() === "released") this.#holding = undefined;
+      },
+    }, since);
+  }
+
+  /** It is no longer held, and nobody released it. Whoever is told may acquire it again at once. */
+  #lose(hold: Hold, since: number, reason: string): LockLostError {
+    const error = lostError(this.path, reason);
+    losses.set(hold, error);
+    this.lost = error; // for a listener that releases too
+    const controller = this.#controller ??= new AbortController();
+    controller.abort(error);
+    this.tell("lost", { held: now() - since, reason });
+    return error;
+  }
+
+  tell(event: LockEventName, detail: Detail): void {
+    const { label, mode, journal } = this.settings;
+    tell(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
   }
 
   /** Counts one more, if the caller is the owner and may. */
-  #enterAgain(): boolean {
+  enterAgain(): boolean {
     const { hold } = this;
-    if (!hold || !this.#settings.reentrant || (this.#scoped && !isUnder((each) => each === hold))) return false;
+    if (!hold || !this.settings.reentrant || (this.#scoped && !isUnder((each) => each === hold))) return false;
     this.#depth++;
     return true;
   }
 
-  /** Waits in line; rejects as `Lock.acquire` does. */
-  async acquire(options: AcquireOptions, scoped: boolean): Promise<Hold> {
-    const { timeout, signal } = settleWait(options);
-    signal?.throwIfAborted(); // before the disk is touched
-    if (this.#enterAgain()) return this.#granted();
-    // Its own `run` around it would have to end first, and cannot.
-    if (this.hold && isUnder((hold) => hold === this.hold)) throw deadlockError(this.#path);
-    // It must not queue behind those who wait for its own task: one try now, which finds out whether it may share.
-    if (isUnder((_, path) => path === this.#path)) {
-      if (!this.#butNotForItself(this.attempt(scoped))) return this.#granted();
-    }
-    const session = new Session();
-    let granted: Hold | undefined;
-    try {
-      await waitInLine(this.#path, {
-        wait: new Wait(timeout, now, this.#shortestPause()),
-        signal,
-        attempt: () => {
-          const refusal = this.#butNotForItself(this.attempt(scoped, session));
-          if (!refusal) granted = this.hold;
-          return refusal;
-        },
-        late: (refusal) => timeoutError(this.#path, timeout, refusal),
-        watched: () => this.choice?.taken === "pidfile" ? pidPath(this.#path) : this.#path,
-      });
-    } finally {
-      session.close();
-    }
-    return granted!; // `!`: the line ends without an error only where it was granted
-  }
-
-  #butNotForItself(refusal: Refusal | undefined): Refusal | undefined {
-    const { token } = refusal ?? {};
-    if (token !== undefined && isUnder((hold) => hold.token === token)) throw deadlockError(this.#path);
-    return refusal;
-  }
-
-  /** Waits and blocks; throws as `Lock.acquireSync` does. */
-  acquireSync(options: Pick<AcquireOptions, "timeout">, scoped: boolean): Hold {
-    const { timeout } = settleWait(options);
-    const session = new Session(true);
-    try {
-      waitSync(this.#path, {
-        wait: new Wait(timeout, now, this.#shortestPause()),
-        attempt: () => {
-          const refusal = this.attempt(scoped, session);
-          if (refusal === HELD_HERE) throw deadlockError(this.#path);
-          if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(this.#path);
-          return refusal;
-        },
-        late: (refusal) => timeoutError(this.#path, timeout, refusal),
-      });
-    } finally {
-      session.close();
-    }
-    return this.#granted();
-  }
-
-  #granted(): Hold {
-    return this.hold!; // `!`: called right where it was granted
-  }
-
-  #shortestPause(): number | undefined {
-    return system().way === "flock(1)" && this.#settings.backend !== "pidfile" ? COMMAND_PAUSE : undefined;
-  }
-
   /** Gives it up, or counts one less. */
   release(): void {
-    const { hold } = this;
-    if (!hold) throw notHeldError(this.#path);
+    if (!this.#holding) throw this.#notHeld();
     if (this.#depth > 1) {
       this.#depth--;
       return;
     }
-    this.hold = undefined; // forgotten before it is closed
-    end(hold);
-    if (this.#registered) forget(this.#registered);
+    const { hold, since } = this.#holding;
+    this.#holding.end();
+    this.#holding = undefined; // forgotten before it is closed
+    let reason: string | undefined;
     try {
-      if (hold.release() === "lost") throw lostError(this.#path);
+      reason = hold.release(this.#part);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      this.#take(hold); // it is still held, and the caller may try again
-      throw systemFailure("release", this.#path, error);
+      this.#take(hold, since); // it is still held, and the caller may try again
+      throw systemFailure("release", this.path, error);
     } finally {
-      wakeLine(this.#path);
+      wakeLine(this.path);
     }
+    if (reason === undefined) return;
+    const error = this.#lose(hold, since, reason);
+    if (this.lost === error) this.lost = undefined; // told now
+    throw error;
   }
 
-  /** Calls `fn` under what was granted, and gives that back. */
-  async run<T>(fn: () => T | Promise<T>, granted: Hold): Promise<T> {
+  /** The error of one who releases what is not held: it may have been lost, and then is told of that, once. */
+  #notHeld(): Error {
+    const error = this.lost ?? notHeldError(this.path);
+    this.lost = undefined;
+    return error;
+  }
+
+  /** A `run` begins on what was granted. */
+  enter(granted: Hold): void {
     // Between the grant and this, others have run; one may have released it.
-    if (this.hold !== granted) throw notHeldError(this.#path);
+    if (this.hold !== granted) throw losses.get(granted) ?? notHeldError(this.path);
     this.#runs++;
-    let result: T;
-    try {
-      result = await under(granted, this.#path, fn);
-    } catch (error) {
-      throw this.#leave(granted, error);
-    }
-    this.#leave(granted);
-    return result;
-  }
-
-  /** The same for a function that is not asynchronous. */
-  runSync<T>(fn: () => T, granted: Hold): T {
-    this.#runs++;
-    let result: T;
-    try {
-      result = under(granted, this.#path, fn);
-      // The cast: it may be anything, and is only asked for a property.
-      if (typeof (result as { then?: unknown } | undefined)?.then === "function") {
-        throw new TypeError(`Cannot run an asynchronous function under ${quote(this.#path)} with runSync(): use run()`);
-      }
-    } catch (error) {
-      throw this.#leave(granted, error);
-    }
-    this.#leave(granted);
-    return result;
   }
 
   /** Gives back what was granted. A failure on top of the function's own has that one as its cause: neither is lost. */
-  #leave(granted: Hold, failure?: unknown): unknown {
+  leave(granted: Hold, failure?: unknown): unknown {
     try {
       // Not if somebody else holds by now, nor what `fn` has released itself. Runs may end in any order.
       if (this.hold === granted && this.#depth > --this.#runs) this.release();
+      const lost = losses.get(granted);
+      if (lost && this.lost === lost) this.lost = undefined; // told now
+      if (!lost || failure === lost) return failure;
+      throw lost;
     } catch (error) {
-      if (failure !== undefined && error instanceof Error) error.cause ??= failure;
+      // Not where it is the failure's own cause: the two would form a circle.
+      const isCause = error === failure || (failure instanceof Error && failure.cause === error);
+      if (failure !== undefined && error instanceof Error && !isCause) error.cause ??= failure;
       throw error;
     }
-    return failure;
   }
 }

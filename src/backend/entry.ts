@@ -2,14 +2,20 @@
  * The files of the PID-file back end as both back ends see them: their names,
  * and whether the owner that one names is alive.
  */
-import { basename } from "node:path";
+import { nodePath } from "../builtin.ts";
 import type { Refusal, Request } from "../backend.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
 import { type Disk, type FileStat, type System, SystemError } from "../sys/sys.ts";
 
-/** What a file system answers that has no hard links, or not for us. */
-export const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
+const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
+
+/**
+ * Whether it is what a file system answers that has no hard links, or not for us. Android's SELinux forbids them to
+ * all apps, with EACCES; elsewhere that is a directory that may not be written.
+ */
+export const noHardLinks = (code: string): boolean =>
+  NO_HARD_LINKS.has(code) || (code === "EACCES" && process.platform === "android");
 
 /** A damaged file counts as held while it may be in the making: 2 s, and 1 s because the times are whole seconds. */
 const DAMAGED_SECONDS = 3;
@@ -34,7 +40,10 @@ export interface Entry {
 /** What stands in a file, safely read; undefined where there is none. Throws for what is not a regular file. */
 export function readContent(sys: Disk, path: string): { content: Content; stat: FileStat } | undefined {
   // A name that is too long for the file system is the name of no file.
-  if (new TextEncoder().encode(basename(path)).length > NAME_LIMIT) return undefined;
+  if (
+    path.length > NAME_LIMIT / 3 && // no character takes more than 3 bytes for each of its UTF-16 units
+    new TextEncoder().encode(nodePath().basename(path)).length > NAME_LIMIT
+  ) return undefined;
   const file = sys.openRead(path);
   if (!file) return undefined;
   try {
@@ -88,7 +97,7 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
       sys.unlink(twin);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      if (!NO_HARD_LINKS.has(error.code)) throw error;
+      if (!noHardLinks(error.code)) throw error;
       links = false;
     } finally {
       sys.unlink(temporary);
@@ -114,9 +123,9 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
 
 const quoted = (path: string) => JSON.stringify(path);
 
-/** What is in the way, and why, where that is not plain from its being alive. */
-export function refusalBy({ nonce, holder, owner }: Entry): Refusal {
-  const doubt = owner.state === "alive" && holder ? undefined : owner.reason;
+/** What is in the way, and why, where that is not plain from its being alive. `yet`: it does not hold it yet. */
+export function refusalBy({ nonce, holder, owner }: Entry, yet?: string): Refusal {
+  const doubt = owner.state === "alive" && holder ? yet : owner.reason;
   return { token: nonce, who: () => ({ holder, doubt }) };
 }
 

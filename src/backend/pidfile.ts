@@ -17,13 +17,18 @@ import { type Entry, linkPath, pidPath, readContent, readEntry, recordOf, refusa
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
-const STEPS_LIMIT = 10_000;
+export const STEPS_LIMIT = 10_000;
 
 /** More takeovers than that do not die one after another. */
-const LONGEST_CHAIN = 100;
+export const LONGEST_CHAIN = 100;
 
 /** Nonces of PID files of ours that could not be removed: nobody holds them, and the next try removes them. */
 const abandoned = new Set<string>();
+
+/** Whether a PID file is such a one. */
+export const isAbandoned = (nonce: string): boolean => abandoned.has(nonce);
+
+const LOST = "its PID file was deleted or replaced while it was held";
 
 /** Where an attempt stands: a step of the protocol, and all that it knows there. */
 export type Step =
@@ -56,6 +61,9 @@ function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
   return { token: stat.identity, who: () => whoHolds(sys, path) };
 }
 
+const isDead = ({ nonce, owner }: Entry, { declaredDead }: Request): boolean =>
+  owner.state === "dead" || (owner.state === "unknown" && declaredDead?.has(nonce) === true);
+
 /** One step. Nothing but what a {@linkcode Step} holds is carried from one to the next. */
 export function advance(sys: System, request: Request, step: Step): Step | Attempt {
   const { path } = request;
@@ -72,7 +80,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
         abandoned.delete(root.nonce);
         return { at: "A1" };
       }
-      return root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
+      return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -81,14 +89,14 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     case "A4": {
       const other = readEntry(sys, path, linkPath(path, step.cur));
       if (!other) return { at: "A2" };
-      if (other.owner.state !== "dead") return { at: "A4 again", root: step.root, other };
+      if (!isDead(other, request)) return { at: "A4 again", root: step.root, other };
       // Each hop is a takeover that died; links that lead in a circle are somebody's prank.
       if (step.hops === LONGEST_CHAIN) throw new SystemError("ELOOP", `the files beside ${pidPath(path)} form a loop`);
       return { ...step, at: "A3", cur: other.nonce, hops: step.hops + 1 };
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
-        ? { refusal: refusalBy(step.other) }
+        ? { refusal: refusalBy(step.other, "it takes the lock over from an owner that died") }
         : { at: "A2" };
     case "A5":
       return withLink(sys, linkPath(path, step.cur), () => {
@@ -108,30 +116,6 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       return { at: "B", nonce: step.nonce, stale: step.stale };
     case "B":
       return settle(sys, request, step.nonce, step.stale);
-  }
-}
-
-/**
- * Removes a dead owner's PID file for one who holds the kernel lock, and returns
- * that owner: left there, it would be in the way for good once its PID is reused.
- */
-export function removeDead(sys: System, request: Request): LockHolder | undefined {
-  try {
-    if (!readEntry(sys, request.path, pidPath(request.path))) return undefined;
-    let step: Step = { at: "A2" };
-    for (let steps = 0; steps < STEPS_LIMIT; steps++) {
-      if (step.at === "A1") return undefined; // somebody else removed it
-      if (step.at === "B") {
-        giveBack(sys, request.path, step.nonce);
-        return step.stale;
-      }
-      const next: Step | Attempt = advance(sys, request, step);
-      if (!("at" in next)) return undefined; // somebody else takes it over, and will find us
-      step = next;
-    }
-  } catch (error) {
-    if (error instanceof SystemError) return undefined; // it may not be removed: it stays, and stays dead
-    throw error;
   }
 }
 
@@ -171,14 +155,17 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     hold: {
       token: nonce,
       stale,
-      release: () => release(sys, path, nonce),
+      fd: undefined,
+      watched: pidPath(path),
+      verify: () => verify(sys, path, nonce),
+      release: (parting) => release(sys, path, nonce, parting),
       leave: () => (giveBack(sys, path, nonce), "released"),
     },
   };
 }
 
 /** Releases; where that fails, the next try of this process does. */
-function giveBack(sys: System, path: string, nonce: string): void {
+export function giveBack(sys: System, path: string, nonce: string): void {
   try {
     release(sys, path, nonce);
   } catch (error) {
@@ -216,9 +203,33 @@ function probe(sys: System, path: string): "free" | { heldOn: string } | undefin
   }
 }
 
-function release(sys: System, path: string, nonce: string): "released" | "lost" {
+/**
+ * A deleted PID file is not made again, as a deleted `P` is: another process may
+ * have had the lock meanwhile, and its release leaves no trace.
+ */
+function verify(sys: System, path: string, nonce: string): string | undefined {
+  try {
+    return isOurs(sys, path, nonce) ? undefined : LOST;
+  } catch (error) {
+    if (error instanceof SystemError) return undefined; // it cannot be looked at; nothing says that it is lost
+    throw error;
+  }
+}
+
+/** Not where another kind of file took its place, or its directory did not stay one. */
+function isOurs(sys: System, path: string, nonce: string): boolean {
+  try {
+    return sys.stat(pidPath(path))?.kind === "file" && nonceAt(sys, pidPath(path)) === nonce;
+  } catch (error) {
+    if (error instanceof SystemError && error.code === "ENOTDIR") return false;
+    throw error;
+  }
+}
+
+function release(sys: System, path: string, nonce: string, parting?: () => void): string | undefined {
   // Another's file is never touched (agent-device#2523).
-  if (nonceAt(sys, pidPath(path)) !== nonce) return "lost";
+  if (!isOurs(sys, path, nonce)) return LOST;
+  parting?.();
   sys.unlink(pidPath(path));
-  return "released";
+  return undefined;
 }

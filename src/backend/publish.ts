@@ -2,12 +2,12 @@
  * How the PID-file back end makes its files, complete or not at all, and how it
  * cleans up after itself and after the dead.
  */
-import { basename, dirname, join } from "node:path";
+import { nodePath } from "../builtin.ts";
 import type { Request } from "../backend.ts";
 import { judge } from "../owner.ts";
 import type { Content } from "../record.ts";
 import { type System, SystemError } from "../sys/sys.ts";
-import { NO_HARD_LINKS, readContent, recordOf, temporaryPath } from "./entry.ts";
+import { noHardLinks, readContent, recordOf, temporaryPath } from "./entry.ts";
 
 /** The nonce of the record in a file. */
 export function nonceAt(sys: System, file: string): string | undefined {
@@ -29,7 +29,7 @@ export function publish(sys: System, request: Request, target: string, nonce: st
     if (error.code === "EEXIST") return nonceAt(sys, target) === nonce ? "made" : "exists";
     // A process on another host, to which our PID is nobody's, swept the temporary file.
     if (error.code === "ENOENT") return "exists";
-    if (!NO_HARD_LINKS.has(error.code)) throw error;
+    if (!noHardLinks(error.code)) throw error;
   } finally {
     discard(sys, temporary);
   }
@@ -63,8 +63,8 @@ export function discard(sys: System, path: string): void {
  * A5; and temporary files of the dead. Nothing that has not exactly such a name.
  */
 export function sweep(sys: System, path: string, nonce: string): void {
-  const directory = dirname(path);
-  const prefix = `${basename(path)}.pid.`;
+  const directory = nodePath().dirname(path);
+  const prefix = `${nodePath().basename(path)}.pid.`;
   let names: string[] = [];
   try {
     names = sys.list(directory);
@@ -75,7 +75,7 @@ export function sweep(sys: System, path: string, nonce: string): void {
   for (const name of names) {
     if (!name.startsWith(prefix)) continue;
     const rest = name.slice(prefix.length);
-    const file = join(directory, name);
+    const file = nodePath().join(directory, name);
     if (isNonce(rest) ? rest !== nonce : isDeadTemporary(sys, file, rest)) discard(sys, file);
   }
 }

@@ -5,11 +5,11 @@
  * the same kernel lock (it is `flock(2)` since Deno 2.7.0) with nothing but the
  * permission for the file.
  */
-import { dirname, isAbsolute, join } from "node:path";
+import { nodePath, workerThreads } from "../builtin.ts";
 import { type Bind, contention } from "./calls.ts";
-import { PLATFORMS } from "./libc.ts";
+import { libraryOf } from "./libc.ts";
 import { osErrorName } from "./errno.ts";
-import { named, type Permits } from "./files.ts";
+import { named, type Permits, withoutNonce } from "./primitives.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -27,6 +27,9 @@ const granted = (descriptor: Deno.PermissionDescriptor): boolean => {
   return state === "granted" && !partial;
 };
 
+const isMainThread = () => !("WorkerGlobalScope" in globalThis) && workerThreads().isMainThread; // two kinds of Worker
+const allGranted = () => granted({ name: "read" }) && granted({ name: "write" });
+
 const bind: Bind = (library, table) => {
   const symbols: Record<string, Deno.ForeignFunction> = {};
   for (const [name, { parameters, result }] of Object.entries(table)) symbols[name] = { parameters, result };
@@ -35,15 +38,14 @@ const bind: Bind = (library, table) => {
 };
 
 function ffi(): { bind: Bind; library: string } | Unavailable {
-  const { os } = deno!.build; // `!` as above
-  const platform = PLATFORMS[os];
-  if (!platform) return { unavailable: `no C library is known for ${os}` };
+  const platform = libraryOf(process.platform);
+  if (!platform) return { unavailable: `no C library is known for ${process.platform}` };
   // Before 2.7.12 node:fs hands out resource ids: flock(2) on one returns 0 and locks another file.
   if (!atLeast(deno!.version.deno, [2, 7, 12])) {
     return { unavailable: `Deno ${deno!.version.deno} has no real descriptors in node:fs (2.7.12 has)` };
   }
   if (granted({ name: "ffi" })) return { bind, library: platform.library };
-  const library = platform.paths.find((path) => granted({ name: "ffi", path }) && exists(path));
+  const library = platform.paths.find((path) => granted({ name: "ffi", path }) && (platform.cached || exists(path)));
   return library ? { bind, library } : { unavailable: "Deno runs without --allow-ffi" };
 }
 
@@ -58,18 +60,18 @@ function exists(path: string): boolean {
 }
 
 // A relative path in a deleted directory cannot even be asked for.
-const permits: Permits = (kind, path) => named(() => granted({ name: kind, path }));
+const permits: Permits = (kind, path) => named(() => granted({ name: kind, path: withoutNonce(path) }));
 
 /** Deno, unless everything is allowed, takes `a/..` for nothing, also where `a` is a symlink; the kernel does not. */
 function physical(path: string): string {
-  if (!isAbsolute(path) || !path.split("/").includes("..")) return path;
+  if (!nodePath().isAbsolute(path) || !path.split("/").includes("..")) return path;
   return named(() => {
     let done = "/";
     for (const part of path.split("/")) {
       if (part === ".." && !permits("read", done)) {
         throw new SystemError("EACCES", `where ${path} leads cannot be seen without --allow-read=${done}`);
       }
-      done = part === ".." ? dirname(deno!.realPathSync(done)) : join(done, part); // `!` as above
+      done = part === ".." ? nodePath().dirname(deno!.realPathSync(done)) : nodePath().join(done, part); // `!` as above
     }
     return done;
   });
@@ -78,7 +80,7 @@ function physical(path: string): string {
 /** Deno's lock errors often have no `code`; the number stands in the message. */
 function lockError(error: unknown): SystemError {
   const { message, code } = error as Error & { code?: string }; // Deno throws Errors
-  return new SystemError(code ?? osErrorName(deno!.build.os, message) ?? "EIO", message, { cause: error }); // `!` as above
+  return new SystemError(code ?? osErrorName(process.platform, message) ?? "EIO", message, { cause: error });
 }
 
 function describe(info: Deno.FileInfo): FileStat {
@@ -86,17 +88,8 @@ function describe(info: Deno.FileInfo): FileStat {
   const ino = info.ino ?? 0;
   const twin = Number.isSafeInteger(ino) ? "" : `:${info.birthtime?.getTime()}`;
   return {
-    kind: info.isFile
-      ? "file"
-      : info.isDirectory
-      ? "directory"
-      : info.isSymlink
-      ? "symlink"
-      : info.isFifo
-      ? "fifo"
-      : info.isSocket
-      ? "socket"
-      : "device",
+    kind: (info.isFile && "file") || (info.isDirectory && "directory") || (info.isSymlink && "symlink") ||
+      (info.isFifo && "fifo") || (info.isSocket && "socket") || "device",
     identity: `${info.dev}:${ino}${twin}`,
     inode: String(BigInt(ino)),
     size: info.size,
@@ -137,9 +130,10 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
       if (before && before.kind !== "file") {
         throw new SystemError(REFUSED[before.kind] ?? "EINVAL", `it is a ${before.kind}`);
       }
+      if (before && access === "make") throw new SystemError("EEXIST", "it exists");
       let file: Deno.FsFile;
       try {
-        file = before || access !== "create"
+        file = before || access === "write" || access === "read"
           ? openSync(path, { read: true, write })
           : openSync(path, { read: true, write, createNew: true, mode });
       } catch (error) {
@@ -151,12 +145,14 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
         ) continue;
         throw error;
       }
-      if (before && describe(file.statSync()).identity !== before.identity) {
-        file.close();
-        if (attempt < 100) continue;
-        throw new SystemError("ESTALE", "it is being replaced again and again");
+      let same = false;
+      try {
+        same = !before || describe(file.statSync()).identity === before.identity;
+      } finally {
+        if (!same) file.close();
       }
-      return fsFile(file);
+      if (same) return fsFile(file);
+      if (attempt >= 100) throw new SystemError("ESTALE", "it is being replaced again and again");
     }
   });
 }
@@ -197,8 +193,25 @@ function fsFile(file: Deno.FsFile): OpenFile {
         }
       }
     },
+    unlock: () => file.unlockSync(),
     close: () => file.close(),
   };
+}
+
+/** Here `node:fs` keeps the process alive while it watches: every single wait for an event has to be unref'd. */
+function watch(path: string, happened: () => void): { close(): void } | undefined {
+  if (!permits("read", path)) return undefined;
+  const watcher: Deno.FsWatcher & { unref?(): void } = deno!.watchFs(path, { recursive: false }); // `!` as above
+  const events = watcher[Symbol.asyncIterator]();
+  (async () => {
+    for (;;) {
+      const next = events.next();
+      watcher.unref?.(); // its types do not know it
+      if ((await next).done) return;
+      happened();
+    }
+  })().catch(() => {}); // closed while it waits
+  return watcher;
 }
 
 /** Deno, if this is it. */
@@ -210,20 +223,20 @@ export function denoRuntime(): Runtime | undefined {
     ffi,
     permits,
     physical,
+    watch,
+    isMainThread,
+    mayOpenByItself: () => allGranted() && isMainThread(),
     // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
-    resolvesLinks: () => !(granted({ name: "read" }) && granted({ name: "write" })),
+    resolvesLinks: () => !allGranted(),
     may: {
-      get kill() {
-        return granted({ name: "run" });
-      },
-      get hostname() {
-        return granted({ name: "sys", kind: "hostname" });
-      },
-      get uid() {
-        return granted({ name: "sys", kind: "uid" });
-      },
+      kill: () => granted({ name: "run" }),
+      hostname: () => granted({ name: "sys", kind: "hostname" }),
+      uid: () => granted({ name: "sys", kind: "uid" }),
+      env: (name) => granted({ name: "env", variable: name }),
       proc: false, // it needs --allow-all, and asks on the terminal without; libc reads it under --allow-ffi
+      statfs: (path) => !/^\/(?:dev|proc|sys)\//.test(path) && granted({ name: "sys", kind: "statfs" }), // as proc
     },
+    marksInherited: false,
     onEnd(leave) {
       process.on("exit", leave);
       // Deno.exit() fires only this. No exit event at all follows a crash here.

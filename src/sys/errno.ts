@@ -2,75 +2,99 @@
  * Error numbers to names, for each system; and the C library's messages to
  * names, for what the flock(1) command prints.
  */
+import { windowsErrorName } from "./windows/errors.ts";
 
-/** Linux and Android: include/uapi/asm-generic/errno-base.h and errno.h. */
-const LINUX: Record<number, string> = {
+/** What all of them number alike: Unix had these before they parted. */
+const COMMON: Record<number, string> = {
   1: "EPERM",
   2: "ENOENT",
   3: "ESRCH",
   4: "EINTR",
   5: "EIO",
+  6: "ENXIO",
+  8: "ENOEXEC",
   9: "EBADF",
-  11: "EWOULDBLOCK",
   12: "ENOMEM",
   13: "EACCES",
+  14: "EFAULT",
+  16: "EBUSY",
+  17: "EEXIST",
+  18: "EXDEV",
+  19: "ENODEV",
+  20: "ENOTDIR",
+  21: "EISDIR",
   22: "EINVAL",
+  23: "ENFILE",
+  24: "EMFILE",
+  26: "ETXTBSY",
   27: "EFBIG",
   28: "ENOSPC",
+  29: "ESPIPE",
+  30: "EROFS",
+  31: "EMLINK",
+  32: "EPIPE",
+};
+
+/** Linux and Android: include/uapi/asm-generic/errno-base.h and errno.h. */
+const LINUX: Record<number, string> = {
+  ...COMMON,
+  11: "EWOULDBLOCK",
+  36: "ENAMETOOLONG",
   37: "ENOLCK",
   38: "ENOSYS",
+  39: "ENOTEMPTY",
+  40: "ELOOP",
+  75: "EOVERFLOW",
+  89: "EDESTADDRREQ",
   95: "EOPNOTSUPP",
   116: "ESTALE",
   122: "EDQUOT",
 };
 
-/** macOS and FreeBSD: <sys/errno.h> (BSD numbers), from headers, not run. */
+/** What macOS and FreeBSD number alike: their <sys/errno.h>, from headers, not run. */
 const BSD: Record<number, string> = {
-  1: "EPERM",
-  2: "ENOENT",
-  3: "ESRCH",
-  4: "EINTR",
-  5: "EIO",
-  9: "EBADF",
-  12: "ENOMEM",
-  13: "EACCES",
-  22: "EINVAL",
-  27: "EFBIG",
-  28: "ENOSPC",
+  ...COMMON,
   35: "EWOULDBLOCK",
-  45: "EOPNOTSUPP", // named ENOTSUP on macOS, where EOPNOTSUPP is 102
+  39: "EDESTADDRREQ",
+  62: "ELOOP",
+  63: "ENAMETOOLONG",
+  66: "ENOTEMPTY",
   69: "EDQUOT",
   70: "ESTALE",
   77: "ENOLCK",
   78: "ENOSYS",
-  102: "EOPNOTSUPP", // macOS only; FreeBSD has no 102
+  84: "EOVERFLOW",
 };
 
 /** By `process.platform`. */
 export const ERRNO: Record<string, Record<number, string>> = {
   linux: LINUX,
   android: LINUX,
-  darwin: BSD,
-  freebsd: BSD,
+  darwin: { ...BSD, 45: "ENOTSUP", 102: "EOPNOTSUPP" }, // two numbers there
+  freebsd: { ...BSD, 45: "EOPNOTSUPP" },
 };
 
 /** The name of an error number; `errno 71` where it has none here. */
 export function errnoName(platform: string, number: number): string {
-  return ERRNO[platform]?.[number] ?? `errno ${number}`;
+  return platform === "win32" ? windowsErrorName(number) : ERRNO[platform]?.[number] ?? `errno ${number}`;
 }
 
-/** strerror(3) in the C locale: glibc's words, then musl's where they differ. */
+/** strerror(3) in the C locale: glibc's words, and those of musl, macOS, FreeBSD and bionic where they differ. */
 const MESSAGES: Record<string, string> = {
   "Bad file descriptor": "EBADF",
   "Input/output error": "EIO",
   "I/O error": "EIO",
   "No locks available": "ENOLCK",
+  "No record locks available": "ENOLCK", // bionic
   "Function not implemented": "ENOSYS",
   "Operation not supported": "EOPNOTSUPP",
   "Not supported": "EOPNOTSUPP",
+  "Operation not supported on socket": "EOPNOTSUPP", // macOS, of 102
+  "Operation not supported on transport endpoint": "EOPNOTSUPP", // bionic
   "Permission denied": "EACCES",
   "Invalid argument": "EINVAL",
   "Stale file handle": "ESTALE",
+  "Stale NFS file handle": "ESTALE", // macOS, FreeBSD, bionic
 };
 
 /** The name behind a message that ends in `: strerror text`, if it is known. */

@@ -1,138 +1,19 @@
-/**
- * Files, through `node:fs`, which all three runtimes have. It opens
- * close-on-exec in every one of them, and its descriptors are the system's own.
- */
-import * as fs from "node:fs";
-import { osErrorName } from "./errno.ts";
-import { O_NOCTTY } from "./libc.ts";
-import { type Access, type Disk, type FileStat, type OpenFile, SystemError } from "./sys.ts";
-
-const { O_RDWR, O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = fs.constants;
-
-// O_NOFOLLOW: a planted symlink made another lock truncate its target
-// (filelock, CVE-2025-68146). O_NONBLOCK: opening a FIFO waits for its other
-// end (gup#462). O_NOCTTY: a terminal must not become ours.
-const SAFE = O_NOFOLLOW | O_NONBLOCK | (O_NOCTTY[process.platform] ?? 0);
-
-const ACCESS: Record<Access, number> = {
-  create: O_RDWR | O_CREAT | SAFE,
-  write: O_RDWR | SAFE,
-  read: O_RDONLY | SAFE,
-};
-
-/** The lock call that a runtime has, on a descriptor. */
-export type Flock = (fd: number, mode: "exclusive" | "shared") => "locked" | "held";
-
-/** Whether the runtime lets this process read or write a path. Never prompts. */
-export type Permits = (kind: "read" | "write", path: string) => boolean;
-
-/** Runs a file call and turns what it throws into a {@linkcode SystemError}. */
-export function named<T>(call: () => T): T {
-  for (;;) {
-    try {
-      return call();
-    } catch (error) {
-      const failure = asSystemError(error);
-      if (failure.code !== "EINTR") throw failure;
-    }
-  }
-}
-
-function asSystemError(error: unknown): SystemError {
-  if (error instanceof SystemError) return error;
-  const { code, name, message } = error as NodeJS.ErrnoException; // every runtime throws Errors here
-  // The permission models of Deno and of Node.
-  if (name === "NotCapable" || code === "ERR_ACCESS_DENIED") {
-    return new SystemError("EACCES", message, { cause: error });
-  }
-  // Deno names the common errors only; of others it shows the number.
-  return new SystemError(code ?? osErrorName(process.platform, message) ?? "EIO", message, { cause: error });
-}
-
-/** Linux's inode numbers are unsigned; some runtimes show the large ones as negative. */
-const unsigned = (number: bigint) => BigInt.asUintN(64, number);
-
-function describe(stat: fs.BigIntStats): FileStat {
-  const inode = unsigned(stat.ino);
-  // Deno rounds an inode number beyond 2^53; there its birth tells twins apart.
-  const twin = inode > Number.MAX_SAFE_INTEGER ? `:${stat.birthtimeNs / 1_000_000_000n}` : "";
-  return {
-    kind: stat.isFile()
-      ? "file"
-      : stat.isDirectory()
-      ? "directory"
-      : stat.isSymbolicLink()
-      ? "symlink"
-      : stat.isFIFO()
-      ? "fifo"
-      : stat.isSocket()
-      ? "socket"
-      : "device",
-    identity: `${unsigned(stat.dev)}:${inode}${twin}`,
-    // Rounded as the coarsest runtime rounds it: what is named after it must have one name in all.
-    inode: String(BigInt(Number(inode))),
-    size: Number(stat.size),
-    changed: Number(stat.ctimeNs / 1_000_000_000n),
-  };
-}
-
-function openFile(path: string, flags: number, mode: number, flock: Flock): OpenFile {
-  const fd = named(() => fs.openSync(path, flags, mode));
-  return {
-    fd,
-    stat: () => named(() => describe(fs.fstatSync(fd, { bigint: true }))),
-    read: (limit) =>
-      named(() => {
-        const buffer = new Uint8Array(limit);
-        let length = 0;
-        while (length < limit) {
-          const more = fs.readSync(fd, buffer, length, limit - length, length);
-          if (more === 0) break;
-          length += more;
-        }
-        return buffer.subarray(0, length);
-      }),
-    write: (bytes) =>
-      named(() => {
-        let done = 0;
-        while (done < bytes.length) done += fs.writeSync(fd, bytes, done, bytes.length - done, done);
-      }),
-    empty: () => named(() => fs.ftruncateSync(fd, 0)),
-    flock: (mode) => flock(fd, mode),
-    close() {
-      try {
-        fs.closeSync(fd);
-      } catch {
-        // EIO and EINTR come after the descriptor is gone (close(2)); it must not be closed twice.
-      }
-    },
-  };
-}
+/** What a back end asks of files, seen through what this process may do. */
+import { fs } from "../builtin.ts";
+import { type Flock, lstat, named, openFile, openUnresolved, type Permits, type Primitives } from "./primitives.ts";
+import { type Access, type Disk, SystemError } from "./sys.ts";
 
 const noFlock: Flock = () => {
   throw new SystemError("ENOSYS", "there is no flock(2) for this file");
 };
 
 /**
- * Opens a file where the runtime resolves symlinks itself before it opens, so
- * that O_NOFOLLOW does nothing: what is opened must be what stands there.
+ * The files of this machine, seen through what this process may do. `resolves`: the runtime resolves symlinks
+ * itself. `native`: what a try takes, where it can be had without `node:fs`.
  */
-function openUnresolved(path: string, flags: number, mode: number, flock: Flock): OpenFile {
-  const look = () => named(() => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }));
-  const refuse = () => {
-    throw new SystemError("ELOOP", `${JSON.stringify(path)} is a symlink`);
-  };
-  if (look()?.isSymbolicLink()) refuse();
-  const file = openFile(path, flags, mode, flock);
-  const there = look();
-  if (!there?.isSymbolicLink()) return file; // replaced by another file: who locks it compares them (step 3)
-  file.close();
-  return refuse();
-}
-
-/** The files of this machine, seen through what this process may do. `resolves`: the runtime resolves symlinks itself. */
-export function nodeFiles(flock: Flock, permits: Permits, resolves = false): Disk {
+export function filesOf(flock: Flock, permits: Permits, resolves: boolean, native?: Primitives): Disk {
   const open = resolves ? openUnresolved : openFile;
+  const tries = native ?? { open, lstat };
   // Asked first because the call itself would put a question on the terminal.
   const allowed = (kind: "read" | "write", path: string) => {
     if (!permits(kind, path)) {
@@ -147,14 +28,21 @@ export function nodeFiles(flock: Flock, permits: Permits, resolves = false): Dis
   return {
     openLock(path, access, mode) {
       lockAllowed(path, access);
-      return open(path, ACCESS[access], mode, flock);
+      return tries.open(path, access, mode, flock);
     },
     openRead(path) {
-      allowed("read", path);
+      if (!native) allowed("read", path);
       // Nearly always there is none, and an error costs more than all the rest of an acquisition.
-      if (!named(() => fs.lstatSync(path, { throwIfNoEntry: false }))) return undefined;
+      const there = tries.lstat(path);
+      if (!there) return undefined;
+      if (native) allowed("read", path);
+      const { kind } = there;
+      // A FIFO's other end would be let in by the open itself. A symlink is refused by it.
+      if (kind !== "file" && kind !== "symlink") {
+        throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${kind}, not a file`);
+      }
       try {
-        return open(path, ACCESS.read, 0, noFlock);
+        return tries.open(path, "read", 0, noFlock);
       } catch (error) {
         if (error instanceof SystemError && error.code === "ENOENT") return undefined; // gone since
         throw error;
@@ -162,40 +50,65 @@ export function nodeFiles(flock: Flock, permits: Permits, resolves = false): Dis
     },
     create(path, bytes, mode) {
       allowed("write", path);
-      const file = openFile(path, O_WRONLY | O_CREAT | O_EXCL | SAFE, mode, noFlock);
+      const file = openFile(path, "publish", mode, noFlock);
       try {
         file.write(bytes);
       } catch (error) {
         // A full disk. O_EXCL made it ours a moment ago, if it still is what stands there.
-        const there = named(() => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }));
-        if (there && describe(there).identity === file.stat().identity) named(() => fs.unlinkSync(path));
+        if (lstat(path)?.identity === file.stat().identity) named(() => fs().unlinkSync(path));
         throw error;
       } finally {
         file.close();
       }
     },
     stat(path) {
-      allowed("read", path);
-      const stat = named(() => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }));
-      return stat && describe(stat);
+      // libc asks nothing on the terminal, and is taken where every path may be read: a question for each look
+      // would cost as much as the look.
+      if (!native) allowed("read", path);
+      return tries.lstat(path);
     },
     link(from, to) {
       for (const path of [from, to]) lockAllowed(path, "write");
-      named(() => fs.linkSync(from, to));
+      named(() => fs().linkSync(from, to));
     },
     rename(from, to) {
       for (const path of [from, to]) lockAllowed(path, "write");
-      named(() => fs.renameSync(from, to));
+      named(() => fs().renameSync(from, to));
     },
     unlink(path) {
       allowed("write", path);
       // Deno's unlink removes an empty directory too.
-      if (named(() => fs.lstatSync(path)).isDirectory()) throw new SystemError("EISDIR", `${path} is a directory`);
-      named(() => fs.unlinkSync(path));
+      if (named(() => fs().lstatSync(path)).isDirectory()) throw new SystemError("EISDIR", `${path} is a directory`);
+      named(() => fs().unlinkSync(path));
+    },
+    append(path, line, head, mode) {
+      lockAllowed(path, "create");
+      const file = open(path, "append", mode, noFlock);
+      try {
+        const { kind, size } = file.stat();
+        if (kind !== "file") throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${kind}, not a file`);
+        const [text, last] = [file.read(head.length), new Uint8Array(1)];
+        if (size > 0 && new TextDecoder().decode(text) !== head) {
+          throw new SystemError("EINVAL", `${JSON.stringify(path)} holds something else`);
+        }
+        if (size > 0) named(() => fs().readSync(file.fd!, last, 0, 1, size - 1)); // `!`: openFile shows it
+        const bytes = new TextEncoder().encode(size > 0 && last[0] !== 10 ? `\n${line}` : line);
+        // `!`: openFile shows it. At once, so that lines of two processes do not mix (O_APPEND, open(2)).
+        const written = named(() => fs().writeSync(file.fd!, bytes));
+        if (written < bytes.length) throw new SystemError("ENOSPC", "there was room for a part only");
+        return size + written;
+      } finally {
+        file.close();
+      }
+    },
+    makeDirectory(path, mode) {
+      allowed("read", path);
+      allowed("write", path);
+      named(() => fs().mkdirSync(path, { recursive: true, mode }));
     },
     list(directory) {
       allowed("read", directory);
-      return named(() => fs.readdirSync(directory));
+      return named(() => fs().readdirSync(directory));
     },
   };
 }

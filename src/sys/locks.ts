@@ -8,38 +8,86 @@ export interface KernelLock {
   readonly mode: "exclusive" | "shared";
 }
 
-/** Linux's `dev_t`, <sys/sysmacros.h>. */
-function device(dev: bigint): { major: bigint; minor: bigint } {
+interface Line extends KernelLock {
+  readonly key: string;
+  readonly waits: boolean;
+  readonly major: number;
+  readonly minor: number;
+}
+
+/** The device that a file is on: Linux's `dev_t`, <sys/sysmacros.h>. */
+export function deviceOf(stat: FileStat): { major: number; minor: number } {
+  const dev = BigInt(stat.identity.split(":")[0]);
   return {
-    major: ((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn),
-    minor: (dev & 0xffn) | ((dev >> 12n) & ~0xffn),
+    major: Number(((dev >> 8n) & 0xfffn) | ((dev >> 32n) & ~0xfffn)),
+    minor: Number((dev & 0xffn) | ((dev >> 12n) & ~0xffn)),
   };
 }
 
-/**
- * The flock locks on a file. Waiters (`->`) are left out.
- *
- * btrfs and overlayfs show another device in `/proc/locks` than `stat(2)` does;
- * both are then without a disk of their own (major 0), and the inode decides. On
- * a device that is some mount's own, such as a tmpfs, the device must agree:
- * every tmpfs has an inode 2. `vaguely`: whether the inode may decide.
- */
-export function flocksOn(kernelLocks: string, stat: FileStat, mounts?: string, vaguely = true): KernelLock[] {
-  const [dev] = stat.identity.split(":");
-  const { major, minor } = device(BigInt(dev));
-  let vague = vaguely && major === 0n;
-  const found = new Map<string, KernelLock>(); // one line a lock, however often it was read
-  for (const line of kernelLocks.split("\n")) {
-    // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF
-    const match = /^\d+: FLOCK +\S+ +(READ|WRITE) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /.exec(line);
-    if (!match || Number(match[5]) !== Number(stat.inode)) continue;
-    const [theirMajor, theirMinor] = [BigInt(`0x${match[3]}`), BigInt(`0x${match[4]}`)];
-    const same = theirMajor === major && theirMinor === minor;
-    if (!same && vague && mounts) vague = !new RegExp(`^\\d+ \\d+ ${major}:${minor} `, "m").test(mounts);
-    if (same || (vague && theirMajor === 0n)) {
-      const mode = match[1] === "WRITE" ? "exclusive" : "shared";
-      found.set(`${match[1]} ${match[2]}`, { pid: Number(match[2]), mode });
+/** File systems whose files are on another device than the mount is. */
+const TWO_DEVICES = /^(?:btrfs|overlay)$/;
+
+/** The flock locks of one reading, by file. */
+export class LockTable {
+  readonly #lines = new Map<number, Line[]>();
+  readonly #mounts: string | undefined;
+
+  /** `text` as of `/proc/locks`, `mounts` as of `/proc/self/mountinfo`. */
+  constructor(text: string, mounts?: string) {
+    this.#mounts = mounts;
+    // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF, and who waits: 1: -> FLOCK …
+    const pattern = /^\d+: ( *-> )?FLOCK +\S+ +(READ|WRITE) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /gm;
+    for (const [, waits, kind, pid, major, minor, inode] of text.matchAll(pattern)) {
+      // Rounded as a FileStat may be.
+      const lines = this.#lines.get(Number(inode)) ?? [];
+      this.#lines.set(Number(inode), lines);
+      lines.push({
+        key: `${kind} ${pid}`,
+        pid: Number(pid),
+        mode: kind === "WRITE" ? "exclusive" : "shared",
+        waits: waits !== undefined,
+        major: parseInt(major, 16),
+        minor: parseInt(minor, 16),
+      });
     }
   }
-  return [...found.values()];
+
+  /**
+   * The locks on a file, one for each process and mode, however often it was read.
+   *
+   * btrfs and overlayfs show another device in `/proc/locks` than `stat(2)` does;
+   * both are then without a disk of their own (major 0), and the inode decides. On
+   * a device that is some mount's own, such as a tmpfs, the device must agree:
+   * every tmpfs has an inode 2. `vaguely`: whether the inode may decide.
+   */
+  flocks(stat: FileStat, vaguely = true): KernelLock[] {
+    const found = this.#on(stat, vaguely).filter(({ waits }) => !waits);
+    return [...new Map(found.map(({ key, pid, mode }) => [key, { pid, mode }])).values()];
+  }
+
+  /** How many processes the kernel keeps waiting for a file's lock. */
+  waiters(stat: FileStat): number {
+    return new Set(this.#on(stat, true).filter(({ waits }) => waits).map(({ pid }) => pid)).size;
+  }
+
+  #on(stat: FileStat, vaguely: boolean): Line[] {
+    const lines = this.#lines.get(Number(stat.inode));
+    if (!lines) return [];
+    const { major, minor } = deviceOf(stat);
+    let vague: boolean | undefined;
+    return lines.filter((line) =>
+      (line.major === major && line.minor === minor) ||
+      (line.major === 0 && (vague ??= vaguely && major === 0 && this.#type(minor) === undefined) &&
+        TWO_DEVICES.test(this.#type(line.minor) ?? "btrfs"))
+    );
+  }
+
+  /** The type of the file system that is mounted as the device 0:`minor`. */
+  #type(minor: number): string | undefined {
+    return new RegExp(`^\\d+ \\d+ 0:${minor} .* - (\\S+) `, "m").exec(this.#mounts ?? "")?.[1];
+  }
 }
+
+/** The flock locks on a file in one reading of `/proc/locks`; see {@linkcode LockTable}. */
+export const flocksOn = (text: string, stat: FileStat, mounts?: string, vaguely = true): KernelLock[] =>
+  new LockTable(text, mounts).flocks(stat, vaguely);

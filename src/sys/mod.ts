@@ -1,26 +1,29 @@
 /** Which runtime is this: asked once, answered here, at the first use of a lock. */
-import { spawnSync } from "node:child_process";
-import { readFileSync, readlinkSync } from "node:fs";
-import { hostname } from "node:os";
-import { basename } from "node:path";
+import { childProcess, fs, nodePath, os } from "../builtin.ts";
 import { bunRuntime } from "./bun.ts";
-import { bindCalls, type Calls, existence } from "./calls.ts";
+import { type Bind, bindCalls, type Calls, existence, killByRuntime } from "./calls.ts";
 import { denoRuntime } from "./deno.ts";
-import { type Flock, nodeFiles } from "./files.ts";
+import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
-import { PLATFORMS } from "./libc.ts";
-import { look, type Reader, surroundings } from "./proc.ts";
+import type { Flock } from "./primitives.ts";
+import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
+import { allProcesses, descriptorLocks, look, type Reader, surroundings, unseen } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
+import { fileSystemName } from "./statfs.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
+import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 
 let runtime: Runtime | undefined;
 let cached: System | undefined;
 
 const thisRuntime = (): Runtime => runtime ??= denoRuntime() ?? bunRuntime() ?? nodeRuntime();
 
+/** Asked at the first use, not at import. */
+export const isWindows = (): boolean => process.platform === "win32";
+
 /** The system that this process runs on. */
 export function system(): System {
-  return cached ??= assemble(thisRuntime());
+  return cached ??= isWindows() ? windowsSystem(thisRuntime(), nonces(undefined)) : assemble(thisRuntime());
 }
 
 /** Whether the current directory may be asked for without a question on the terminal. */
@@ -28,9 +31,48 @@ export function mayAskDirectory(): boolean {
   return thisRuntime().permits("read", ".");
 }
 
+/** Whether this is no Worker. */
+export const isMainThread = (): boolean => thisRuntime().isMainThread();
+
+/** Watches a file until closed, without keeping the process alive; throws, or is undefined, where that cannot be. */
+export function watchFile(path: string, happened: () => void): { close(): void } | undefined {
+  const runtime = thisRuntime();
+  if (runtime.watch) return runtime.watch(path, happened);
+  const watcher = fs().watch(path, { persistent: false }, happened);
+  watcher.on("error", () => watcher.close()); // no inotify watch left, say
+  return watcher;
+}
+
 /** Calls back when this process, or this Worker, ends in order; and when it is about to die of an error. */
 export function onEnd(leave: () => void, crash: () => void): void {
   thisRuntime().onEnd(leave, crash);
+}
+
+/** Binds what a command calls of the C library; or why it cannot. */
+export function bindMore<T>(
+  bindAll: (platform: string, library: string, bind: Bind, marks: boolean) => T,
+): T | string {
+  if (isWindows()) return "Windows has neither exec nor flock(2)";
+  const runtime = thisRuntime();
+  return load(runtime, (platform, library, bind) => bindAll(platform, library, bind, runtime.marksInherited));
+}
+
+/**
+ * On Windows: every process that this one starts ends with it, until the returned
+ * function is called. undefined where that cannot be had; see `windows/job.ts`.
+ */
+export function endTogether(): (() => void) | undefined {
+  return isWindows() ? attempt(() => endTogetherOnWindows(thisRuntime())) : undefined;
+}
+
+/** The numbers of this system's signals, by their names. */
+export const signals = (): Record<string, number> =>
+  process.platform === "freebsd" ? FREEBSD_SIGNALS : os().constants.signals;
+
+/** An environment variable; undefined where it is not set, or empty. Throws {@linkcode SystemError} where it may not be asked for. */
+export function env(name: string): string | undefined {
+  if (thisRuntime().may.env(name)) return process.env[name] || undefined;
+  throw new SystemError("EACCES", `this process may not read the environment variable ${name} (--allow-env=${name})`);
 }
 
 const attempt = <T>(call: () => T): T | undefined => {
@@ -42,71 +84,100 @@ const attempt = <T>(call: () => T): T | undefined => {
 };
 
 /** libc through FFI, or why not. */
-function load(runtime: Runtime): Calls | string {
+function load<T>(runtime: Runtime, bindAll: (platform: string, library: string, bind: Bind) => T): T | string {
   try {
     const ffi = runtime.ffi();
-    return "unavailable" in ffi ? ffi.unavailable : bindCalls(process.platform, ffi.library, ffi.bind);
+    return "unavailable" in ffi ? ffi.unavailable : bindAll(process.platform, ffi.library, ffi.bind);
   } catch (error) {
     return `the C library could not be loaded: ${error instanceof Error ? error.message : error}`;
   }
 }
 
 function assemble(runtime: Runtime): System {
-  const loaded = load(runtime);
+  const loaded = load(runtime, bindCalls);
   const calls = typeof loaded === "string" ? undefined : loaded;
   const { disk, way, why } = chooseDisk(runtime, loaded);
   const reader = makeReader(runtime, calls);
   const pid = process.pid;
-  let self: Identity | undefined;
+  const ask = (other: number): "exists" | "gone" | SystemError => {
+    if (calls) return calls.exists(other);
+    if (!runtime.may.kill()) {
+      return new SystemError("EACCES", "this process may not ask whether another one lives (it takes --allow-ffi)");
+    }
+    const code = killByRuntime(other, 0);
+    return code === undefined ? "exists" : existence(code);
+  };
+  let identity: Identity | undefined;
+  const self = () => identity ??= identify(runtime, calls, reader, pid);
   return {
     ...disk,
     // On an unknown system O_NOFOLLOW may be missing and a PID may mean something else: no lock that is not one.
     unsupported: process.platform in PLATFORMS ? undefined : `holdfast does not support ${process.platform} yet`,
     way,
     why,
-    nonce,
+    nonce: nonces(calls),
     wallClock: () => new Date().toISOString(),
-    self: () => self ??= identify(runtime, calls, reader, pid),
-    exists(other) {
-      if (calls) return calls.exists(other);
-      if (!runtime.may.kill) {
-        return new SystemError("EACCES", "this process may not ask whether another one lives (it takes --allow-ffi)");
-      }
-      try {
-        process.kill(other, 0);
-        return "exists";
-      } catch (error) {
-        return existence((error as NodeJS.ErrnoException).code ?? "EIO"); // every runtime throws Errors here
-      }
+    self,
+    exists(other, owner) {
+      const answer = ask(other);
+      if (answer !== "gone" || process.platform !== "freebsd") return answer;
+      return unseen(owner, self().uid, () => ask(1) === "exists");
     },
     look: (other) => look(process.platform, other, reader),
     physical: (path) => runtime.physical?.(path) ?? path,
+    own: (file) => reader.text(`/proc/self/${file}`),
     mounts: () => reader.text("/proc/self/mountinfo"),
+    fileSystem(path) {
+      const type = permittedType(runtime, calls, path);
+      return type === undefined ? undefined : fileSystemName(type);
+    },
+    descriptorLocks: (other) => descriptorLocks(other, reader),
+    all: () => allProcesses(reader),
+    signal(other, name) {
+      if (calls) return calls.signal(other, signals()[name]);
+      if (!runtime.may.kill()) {
+        return new SystemError("EACCES", "this process may not send signals (it takes --allow-ffi)");
+      }
+      const code = killByRuntime(other, name);
+      if (code === undefined) return "sent";
+      return code === "ESRCH" ? "gone" : new SystemError(code, `kill(2) answered ${code}`);
+    },
     kernelLocks() {
-      const text = reader.text("/proc/locks");
-      // Beyond a page it is no snapshot, and a line can be missed while others go: two readings miss less.
-      return text === undefined || text.length < 4096 ? text : text + (reader.text("/proc/locks") ?? "");
+      const again = () => reader.text("/proc/locks");
+      const text = again();
+      // Beyond a page it is no snapshot, and a line can be missed while others go: in 1 of 10,000 cases two
+      // readings in a row missed a lock that was held throughout.
+      return text === undefined || text.length < 4096 ? text : [text, again(), again(), again()].join("");
     },
   };
+}
+
+/** The number that Linux gives a path's file system; undefined where it may not be asked for. */
+function permittedType({ permits, may }: Runtime, calls: Calls | undefined, path: string): number | undefined {
+  if (!hasLinuxKernel(process.platform) || attempt(() => permits("read", path)) !== true) return undefined;
+  if (calls) return calls.fileSystem(path);
+  return may.statfs(path) ? attempt(() => fs().statfsSync(path).type) : undefined;
 }
 
 function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
   const resolves = runtime.resolvesLinks();
   if (typeof loaded !== "string") {
-    return { disk: nodeFiles(loaded.flock, permits, resolves), way: "ffi", why: "flock(2) through the runtime's FFI" };
+    const native = runtime.mayOpenByItself() ? loaded.files() : undefined;
+    const disk = filesOf(loaded.flock, permits, resolves, native);
+    return { disk, way: "ffi", why: "flock(2) through the runtime's FFI" };
   }
   const fallback = runtime.fallback();
   if ("unavailable" in fallback) {
     const none: Flock = () => {
       throw new SystemError("ENOSYS", fallback.unavailable);
     };
-    return { disk: nodeFiles(none, permits, resolves), why: `${loaded}; ${fallback.unavailable}` };
+    return { disk: filesOf(none, permits, resolves), why: `${loaded}; ${fallback.unavailable}` };
   }
   const { way } = fallback;
   const why = `flock(2) through ${way}, because ${loaded}`;
-  if ("flock" in fallback) return { disk: nodeFiles(fallback.flock, permits, resolves), way, why };
-  const disk = nodeFiles(() => "held", permits, resolves); // never called: openLock is the runtime's own
+  if ("flock" in fallback) return { disk: filesOf(fallback.flock, permits, resolves), way, why };
+  const disk = filesOf(() => "held", permits, resolves); // never called: openLock is the runtime's own
   const { openLock, stat } = fallback;
   const allowed = (path: string) => (permits("read", path) ? stat : disk.stat)(path); // the latter says what is missing
   return { disk: { ...disk, openLock, stat: allowed }, way, why };
@@ -115,32 +186,46 @@ function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way
 function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
   const proc = runtime.may.proc;
   return {
-    text: (path) => calls ? calls.readText(path) : proc ? attempt(() => readFileSync(path, "utf8")) : undefined,
-    link: (path) => calls ? calls.readLink(path) : proc ? attempt(() => readlinkSync(path)) : undefined,
+    // Read as bytes: with an encoding Node aborts where close(2) fails (ReadFileUtf8 in its node_file.cc).
+    text: (path) => calls ? calls.readText(path) : proc ? attempt(() => String(fs().readFileSync(path))) : undefined,
+    link: (path) => calls ? calls.readLink(path) : proc ? attempt(() => fs().readlinkSync(path)) : undefined,
+    list: (path) => calls ? calls.list(path) : proc ? attempt(() => fs().readdirSync(path)) : undefined,
     ps(args) {
-      if (!runtime.may.kill) return undefined;
+      if (!runtime.may.kill()) return undefined;
       // UTC and the C locale, or two processes would read two texts for one start time.
       const env = { LC_ALL: "C", TZ: "UTC" };
-      const { status, stdout } = spawnSync("/bin/ps", args, { env, encoding: "utf8" });
-      return status === 0 ? stdout : undefined;
+      const ran = attempt(() => childProcess().spawnSync("/bin/ps", args, { env, encoding: "utf8" }));
+      return ran?.status === 0 ? ran.stdout : undefined;
     },
   };
 }
 
 function identify(runtime: Runtime, calls: Calls | undefined, reader: Reader, pid: number): Identity {
-  const { startTime, command } = look(process.platform, pid, reader) ?? {};
+  const { startTime, command, jailed } = look(process.platform, pid, reader) ?? {};
   const [program, ...args] = process.argv;
   return {
     pid,
     startTime,
     ...surroundings(reader),
-    host: (calls ? calls.hostname() : runtime.may.hostname ? attempt(hostname) : undefined) || undefined,
-    uid: calls ? calls.uid() : runtime.may.uid ? attempt(() => process.getuid?.()) : undefined,
-    command: command ?? [basename(program), ...args].join(" "),
+    ...(jailed === undefined ? {} : { pidNamespace: jailed ? "jail" : "host" }),
+    host: (calls ? calls.hostname() : runtime.may.hostname() ? attempt(() => os().hostname()) : undefined) || undefined,
+    uid: calls ? calls.uid() : runtime.may.uid() ? attempt(() => process.getuid?.()) : undefined,
+    command: command ?? [nodePath().basename(program), ...args].join(" "),
     runtime: runtime.name,
   };
 }
 
-function nonce(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** A maker of nonces. Sixteen are drawn at once: it is a system call, and one of thirteen that a lock takes. */
+function nonces(calls: Calls | undefined): () => string {
+  const bytes = new Uint8Array(256); // as many as getentropy(3) gives
+  let drawn = "";
+  return () => {
+    if (drawn === "") {
+      if (!calls?.random(bytes)) crypto.getRandomValues(bytes);
+      drawn = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    }
+    const nonce = drawn.slice(0, 32);
+    drawn = drawn.slice(32);
+    return nonce;
+  };
 }

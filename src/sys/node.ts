@@ -5,13 +5,11 @@
  * on our own descriptor: the lock belongs to the open file description, which
  * the command shares, so it stays when the command is gone.
  */
-import { spawnSync } from "node:child_process";
-import { accessSync, constants, readFileSync, statSync } from "node:fs";
-import { isAbsolute, join } from "node:path";
+import { childProcess, fs, nodePath, workerThreads } from "../builtin.ts";
 import { type Bind, contention } from "./calls.ts";
 import { messageErrno } from "./errno.ts";
-import { type Flock, named } from "./files.ts";
-import { type CType, PLATFORMS } from "./libc.ts";
+import { type Flock, named } from "./primitives.ts";
+import { type CType, libraryOf } from "./libc.ts";
 import type { Runtime } from "./runtime.ts";
 import { SystemError } from "./sys.ts";
 
@@ -24,6 +22,9 @@ interface NodeFfi {
 }
 
 const TYPES: Record<CType, string> = { i32: "i32", u32: "u32", usize: "u64", buffer: "buffer", pointer: "pointer" };
+
+/** `process.arch` of 32 bits. A size_t is no u64 there, and shifts all that comes after it. */
+const NARROW = /^(?:arm|ia32|mips|mipsel|ppc|s390)$/;
 
 /** `node:ffi`, whose 64-bit integers are bigints. */
 function bindWith(module: NodeFfi): Bind {
@@ -46,21 +47,26 @@ function bindWith(module: NodeFfi): Bind {
 /** Where flock(1) is: the system's own before another, and absolute directories only, so none from the current one. */
 function flockCommand(): string | undefined {
   const directories = ["/usr/bin", "/bin", "/usr/local/bin", ...(process.env.PATH ?? "").split(":")];
-  return directories.filter(isAbsolute).map((directory) => join(directory, "flock")).find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return statSync(file).isFile();
-    } catch {
-      return false; // not there: the next directory
-    }
-  });
+  return directories.filter(nodePath().isAbsolute).map((directory) => nodePath().join(directory, "flock")).find(
+    (file) => {
+      try {
+        fs().accessSync(file, fs().constants.X_OK);
+        return fs().statSync(file).isFile();
+      } catch {
+        return false; // not there: the next directory
+      }
+    },
+  );
 }
 
-/** flock(1) of util-linux and of BusyBox: 1 and nothing said is contention. */
+/**
+ * flock(1) of util-linux, BusyBox, toybox (Android) and discoteq (macOS, FreeBSD): 1 and nothing said is contention.
+ * Exclusive is every one's default; discoteq's has no option for it.
+ */
 function flockBy(command: string): Flock {
   return (fd, mode) => {
     const { status, stderr, error } = named(() =>
-      spawnSync(command, ["-n", mode === "exclusive" ? "-x" : "-s", "3"], {
+      childProcess().spawnSync(command, mode === "exclusive" ? ["-n", "3"] : ["-n", "-s", "3"], {
         stdio: ["ignore", "ignore", "pipe", fd],
         env: { LC_ALL: "C" },
         encoding: "utf8",
@@ -80,7 +86,8 @@ function flockBy(command: string): Flock {
 
 function locked(fd: number): boolean {
   try {
-    return /^lock:.*\sFLOCK\s/m.test(readFileSync(`/proc/self/fdinfo/${fd}`, "utf8"));
+    // As bytes: with an encoding Node aborts where close(2) fails (ReadFileUtf8 in its node_file.cc).
+    return /^lock:.*\sFLOCK\s/m.test(String(fs().readFileSync(`/proc/self/fdinfo/${fd}`)));
   } catch {
     return true; // no /proc here: the command's word is all there is
   }
@@ -101,17 +108,21 @@ export function nodeRuntime(): Runtime {
   return {
     name: `node/${node}`,
     ffi() {
-      const platform = PLATFORMS[process.platform];
+      const platform = libraryOf(process.platform);
       if (!platform) return { unavailable: `no C library is known for ${process.platform}` };
+      if (NARROW.test(process.arch)) return { unavailable: `the FFI is not used on ${process.arch}, of 32 bits` };
       // Not an import: older versions have no such module. The cast: Node's types do not know it yet.
       const module = process.getBuiltinModule?.("node:ffi") as unknown as NodeFfi | undefined;
       return module
         ? { bind: bindWith(module), library: platform.library }
         : { unavailable: `Node ${node} has no node:ffi (26.9 has)` };
     },
+    isMainThread: () => workerThreads().isMainThread,
+    mayOpenByItself: () => process.permission === undefined && workerThreads().isMainThread,
     permits: () => true,
     resolvesLinks: () => false,
-    may: { kill: true, hostname: true, uid: true, proc: true },
+    marksInherited: true,
+    may: { kill: () => true, hostname: () => true, uid: () => true, proc: true, env: () => true, statfs: () => true },
     onEnd,
     fallback() {
       if (process.permission?.has("child") === false) {

@@ -4,7 +4,7 @@
  */
 import type { Bind } from "./calls.ts";
 import type { Disk, KernelLockWay } from "./sys.ts";
-import type { Flock, Permits } from "./files.ts";
+import type { Flock, Permits } from "./primitives.ts";
 
 /** A way to the kernel lock, or why there is none. */
 export type Unavailable = { readonly unavailable: string };
@@ -15,17 +15,36 @@ export interface Runtime {
   readonly name: string;
   /** The FFI and the library to load with it. Loads nothing yet. */
   ffi(): { readonly bind: Bind; readonly library: string } | Unavailable;
+  /** Whether this is no Worker. */
+  isMainThread(): boolean;
+  /**
+   * Whether libc may open files past the runtime. Not where that checks the path of each; nor where it closes a
+   * Worker's descriptors when the Worker is terminated, because it knows of its own only.
+   */
+  mayOpenByItself(): boolean;
   /** Never prompts. */
   readonly permits: Permits;
   /** Whether it resolves symlinks itself before it opens a file. */
   resolvesLinks(): boolean;
   /** Whether `process.kill(pid, 0)`, `os.hostname()` and `/proc` through `node:fs` may be
    * used; each may prompt in a runtime with permissions. */
-  readonly may: { readonly kill: boolean; readonly hostname: boolean; readonly uid: boolean; readonly proc: boolean };
+  readonly may: {
+    kill(): boolean;
+    hostname(): boolean;
+    uid(): boolean;
+    readonly proc: boolean;
+    env(name: string): boolean;
+    /** `node:fs` must not be asked otherwise. */
+    statfs(path: string): boolean;
+  };
+  /** Whether it sets close-on-exec on the descriptors that it was started with, as on its own. */
+  readonly marksInherited: boolean;
   /** Calls `leave` at an exit event, after `crash` where that event follows an error and does not tell. */
   onEnd(leave: () => void, crash: () => void): void;
   /** The path without `..`, where the runtime resolves those otherwise than the kernel does. */
   physical?(path: string): string;
+  /** Watches a file without keeping the process alive, where `node:fs` cannot. May throw. */
+  watch?(path: string, happened: () => void): { close(): void } | undefined;
   /** Another way to `flock(2)`, for when there is no FFI. */
   fallback():
     | { readonly way: KernelLockWay; readonly flock: Flock }

@@ -30,8 +30,8 @@ export interface FileStat {
   readonly changed: number;
 }
 
-/** How a lock file is opened. None truncates, follows a symlink, or waits on a FIFO. */
-export type Access = "create" | "write" | "read";
+/** How a lock file is opened. None truncates, follows a symlink, or waits on a FIFO. `"make"`: it must not exist. */
+export type Access = "make" | "create" | "write" | "read";
 
 /** An open file. Every method throws {@linkcode SystemError}, but `close` never. */
 export interface OpenFile {
@@ -46,6 +46,8 @@ export interface OpenFile {
   empty(): void;
   /** One try, never waiting. Contention is `"held"`; every other failure throws. */
   flock(mode: "exclusive" | "shared"): "locked" | "held";
+  /** Gives the lock back alone, where that is a call of its own. May throw. */
+  unlock?(): void;
   /** Gives descriptor and lock back to the kernel. */
   close(): void;
 }
@@ -64,8 +66,27 @@ export interface Disk {
   link(from: string, to: string): void;
   rename(from: string, to: string): void;
   unlink(path: string): void;
+  /**
+   * Writes a line at a file's end, which is made if missing; returns its size by
+   * then, in bytes. A line there that was torn is ended first. Throws EINVAL for
+   * a file that begins otherwise than with `head`.
+   */
+  append(path: string, line: string, head: string, mode: number): number;
+  /** Makes a directory and those above it, where missing. */
+  makeDirectory(path: string, mode: number): void;
   /** The names in a directory. */
   list(directory: string): string[];
+}
+
+/** Where files lie. */
+export interface FileSystems {
+  /**
+   * The kind of file system that a path is on: `"local"`, or the name of one that
+   * is not. undefined where nothing is there, or it cannot be told. Never throws.
+   */
+  fileSystem(path: string): string | undefined;
+  /** `/proc/self/mountinfo`; undefined where there is none, or it may not be read. */
+  mounts(): string | undefined;
 }
 
 /** A process as the kernel describes it. What could not be learned is left out. */
@@ -78,6 +99,10 @@ export interface ProcessLook {
   readonly threadGroup?: number;
   /** Its command line, arguments joined by spaces. */
   readonly command?: string;
+  /** Its real user id. */
+  readonly uid?: number;
+  /** Whether it is in a jail: FreeBSD. */
+  readonly jailed?: boolean;
 }
 
 /** This process and this machine, as they go into a record. */
@@ -86,6 +111,7 @@ export interface Identity {
   readonly startTime?: string;
   readonly bootId?: string;
   readonly pidNamespace?: string;
+  readonly timeNamespace?: string;
   readonly host?: string;
   readonly uid?: number;
   readonly command?: string;
@@ -97,22 +123,31 @@ export interface Identity {
 export interface Processes {
   /** Asked once, then remembered: none of it changes while a process lives. */
   self(): Identity;
-  /** `kill(pid, 0)`: `"exists"` (EPERM too), `"gone"` (ESRCH), or what prevented the answer. */
-  exists(pid: number): "exists" | "gone" | SystemError;
+  /**
+   * `kill(pid, 0)`: `"exists"` (EPERM too), `"gone"` (ESRCH), or what prevented the answer. `owner`: the user whose
+   * process it is, where that is known.
+   */
+  exists(pid: number, owner?: number): "exists" | "gone" | SystemError;
   /** undefined where the system does not say. */
   look(pid: number): ProcessLook | undefined;
   /** `/proc/locks`; undefined where there is none, or it may not be read. */
   kernelLocks(): string | undefined;
+  /** The locks of a process's open files, in lines as of `/proc/locks`; undefined where they may not be seen. */
+  descriptorLocks(pid: number): string | undefined;
+  /** All processes, by their ids; undefined where they cannot be listed. */
+  all(): number[] | undefined;
+  /** `kill(2)` with a signal by its name. */
+  signal(pid: number, name: string): "sent" | "gone" | SystemError;
   physical(path: string): string;
-  /** `/proc/self/mountinfo`; undefined where there is none, or it may not be read. */
-  mounts(): string | undefined;
+  /** A file of `/proc/self`, such as `status`; undefined where there is none, or it may not be read. */
+  own(file: string): string | undefined;
 }
 
 /** By which way this process gets `flock(2)`. */
 export type KernelLockWay = "ffi" | "FsFile" | "flock(1)";
 
 /** All of it. */
-export interface System extends Disk, Processes {
+export interface System extends Disk, FileSystems, Processes {
   /** Why there can be no lock of any kind here: an operating system that we do not know yet. */
   readonly unsupported?: string;
   /** Which way the kernel lock is had; undefined where there is none. */

@@ -1,0 +1,100 @@
+/** How a lock is waited for: in line, or blocking; never for oneself. */
+import type { Hold, Refusal } from "./backend.ts";
+import { pidPath } from "./backend/entry.ts";
+import { Session } from "./backend/session.ts";
+import { isUnder } from "./context.ts";
+import { HandOver } from "./handover.ts";
+import { HELD_HERE, waitInLine, waitSync } from "./line.ts";
+import { deadlockError, releasedError, timeoutError } from "./messages.ts";
+import { type AcquireOptions, settleWait } from "./options.ts";
+import { holdsHere } from "./registry.ts";
+import { now, type State } from "./state.ts";
+import { system } from "./sys/mod.ts";
+import { Wait } from "./wait.ts";
+
+/** The shortest pause between two tries where each is a process of its own, in milliseconds. */
+const COMMAND_PAUSE = 50;
+
+/** Waits in line; rejects as `Lock.acquire` does. */
+export async function acquire(state: State, options: AcquireOptions, scoped: boolean): Promise<Hold> {
+  const { path } = state;
+  const { timeout, signal, signalHolder } = settleWait(options);
+  signal?.throwIfAborted(); // before the disk is touched
+  const began = now();
+  if (state.enterAgain()) return granted(state);
+  // Its own `run` around it would have to end first, and cannot.
+  if (state.hold && isUnder((hold) => hold === state.hold)) throw deadlockError(path);
+  // It must not queue behind those who wait for its own task: one try now, which finds out whether it may share.
+  if (isUnder((_, outer) => outer === path)) {
+    if (!butNotForItself(path, state.attempt(scoped))) return granted(state);
+  }
+  const session = new Session("waiter");
+  const handOver = signalHolder === undefined ? undefined : new HandOver(system(), path, signalHolder);
+  let hold: Hold | undefined, waits = false;
+  try {
+    await waitInLine(path, {
+      wait: new Wait(timeout, now, shortestPause(state)),
+      signal,
+      attempt() {
+        const refusal = butNotForItself(path, state.attempt(scoped, session, waits ? began : undefined));
+        if (!refusal) hold = granted(state);
+        else {
+          if (!waits) tellWaiting(state, refusal);
+          waits = true;
+          handOver?.ask(refusal);
+        }
+        // Held by this very object, it sleeps until it is woken; but whoever wants a signal sent is to be told that none is.
+        return handOver && refusal === HELD_HERE ? { ...refusal } : refusal;
+      },
+      late: (refusal) => timeoutError(path, timeout, refusal, handOver?.remark),
+      watched: () => state.choice?.taken === "pidfile" ? pidPath(path) : path,
+    });
+  } finally {
+    session.close();
+  }
+  return hold!; // `!`: the line ends without an error only where it was granted
+}
+
+/** Waits and blocks; throws as `Lock.acquireSync` does. */
+export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout">, scoped: boolean): Hold {
+  const { path } = state;
+  const { timeout } = settleWait(options, "block");
+  const session = new Session("blocking waiter");
+  const began = now();
+  let waits = false;
+  try {
+    waitSync(path, {
+      wait: new Wait(timeout, now, shortestPause(state)),
+      attempt() {
+        const refusal = state.attempt(scoped, session, waits ? began : undefined);
+        if (refusal === HELD_HERE) throw deadlockError(path);
+        if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(path);
+        if (refusal && !waits) tellWaiting(state, refusal);
+        waits = refusal !== undefined;
+        return refusal;
+      },
+      late: (refusal) => timeoutError(path, timeout, refusal),
+    });
+  } finally {
+    session.close();
+  }
+  return granted(state);
+}
+
+function butNotForItself(path: string, refusal: Refusal | undefined): Refusal | undefined {
+  const { token } = refusal ?? {};
+  if (token !== undefined && isUnder((hold) => hold.token === token)) throw deadlockError(path);
+  return refusal;
+}
+
+/** What was granted right now; but `onStale`, or who listens to events, may have released it. */
+function granted(state: State): Hold {
+  if (!state.hold) throw state.lost ?? releasedError(state.path);
+  return state.hold;
+}
+
+const tellWaiting = (state: State, refusal: Refusal) => state.tell("waiting", { holder: () => refusal.who().holder });
+
+function shortestPause({ settings }: State): number | undefined {
+  return system().way === "flock(1)" && settings.backend !== "pidfile" ? COMMAND_PAUSE : undefined;
+}

@@ -1,0 +1,61 @@
+/** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
+import type { Request } from "../backend.ts";
+import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
+import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { recordOf } from "./entry.ts";
+
+/** Where a record finds no room the lock still holds: a full disk must not stop the job that cleans it. */
+const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
+
+/** The record of a hold, in the file. */
+export interface Announcement {
+  /** The last holder, if it died without releasing. */
+  readonly stale: LockHolder | undefined;
+  /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
+  takeBack(): void;
+  /** Clears our record, and nothing that anybody else wrote over it. */
+  clear(): void;
+}
+
+/** Of a hold that has no record: a shared one, or on a file that is not ours to write. */
+export const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear() {} };
+
+/** Writes the record, where that may be. */
+export function announce(sys: System, file: OpenFile, writable: boolean, request: Request): Announcement {
+  const before = file.read(RECORD_LIMIT + 1); // 4
+  const content = parse(before);
+  const stale = "holder" in content ? content.holder : undefined;
+  // People lock their data files: what we did not write stays as it is (filelock#591).
+  if (!writable || content.kind === "foreign") return { ...NOTHING, stale };
+  const record = recordOf(sys, request, sys.nonce());
+  const replace = (bytes: Uint8Array) => {
+    file.empty(); // first, so that a reader sees nothing rather than half of each
+    if (bytes.length > 0) file.write(bytes);
+  };
+  try {
+    if (before.length > 0) file.empty();
+    file.write(record); // 5
+  } catch (error) {
+    ignoringFailure(() => file.empty());
+    if (error instanceof SystemError && NO_ROOM.has(error.code)) return { ...NOTHING, stale };
+    throw error;
+  }
+  return {
+    stale,
+    takeBack: () => ignoringFailure(() => replace(before)),
+    clear: () =>
+      ignoringFailure(() => {
+        // The user may have written data into the file that is locked: it is theirs now.
+        if (sameBytes(file.read(RECORD_LIMIT + 1), record)) file.empty();
+      }),
+  };
+}
+
+/** For a record that could not be cleared: the lock is given up all the same, and the next holder is told of a stale one. */
+function ignoringFailure(call: () => void): void {
+  try {
+    call();
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+  }
+}

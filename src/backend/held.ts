@@ -1,0 +1,113 @@
+/** Step 7 of the kernel back end: held. Watched over, and given up. */
+import type { Hold, Refusal, Request } from "../backend.ts";
+import type { LockHolder } from "../record.ts";
+import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import type { Announcement } from "./announce.ts";
+import { regular } from "./open.ts";
+import type { Opened } from "./session.ts";
+
+/** A lock file, locked, and the record in it. */
+export interface Taken {
+  readonly file: OpenFile;
+  /** Which file it is. */
+  readonly token: string;
+  readonly announcement: Announcement;
+}
+
+/** Steps 2 to 7 on a file that was made again. */
+type Again = (made: Opened) => Taken | { readonly refusal: Refusal } | undefined;
+
+/** The kernel's lock on the file at a path, whichever file that is. */
+export class KernelHold implements Hold {
+  stale: LockHolder | undefined;
+  readonly watched: string;
+  readonly #sys: System;
+  readonly #request: Request;
+  readonly #again: Again;
+  #taken: Taken;
+  /** Deleted files that are still locked: a flock(1) that waits for one must not enter now. */
+  readonly #former: OpenFile[] = [];
+  /** The file whose descriptor somebody has asked for, for a child. */
+  #lent: OpenFile | undefined;
+
+  constructor(sys: System, request: Request, taken: Taken, again: Again) {
+    this.#sys = sys;
+    this.#request = request;
+    this.#taken = taken;
+    this.#again = again;
+    this.stale = taken.announcement.stale;
+    this.watched = request.path;
+  }
+
+  get token(): string {
+    return this.#taken.token;
+  }
+
+  get fd(): number | undefined {
+    this.#lent = this.#taken.file;
+    return this.#taken.file.fd;
+  }
+
+  verify(): string | undefined {
+    let there: string | undefined;
+    try {
+      there = this.#sys.stat(this.#request.path)?.identity;
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      if (error.code !== "ENOTDIR") return undefined; // it cannot be looked at; nothing says that it is lost
+    }
+    if (there === this.token) return undefined;
+    const reason = there === undefined ? this.#makeAgain() : REPLACED;
+    if (reason !== undefined) this.#close();
+    return reason;
+  }
+
+  /** Only a file that was not there is made: one that was may have been locked and released by another. */
+  #makeAgain(): string | undefined {
+    const { path, fileMode } = this.#request;
+    if (this.#former.length === FORMER_LIMIT) return `${DELETED} again and again`;
+    try {
+      const taken = this.#again(regular(this.#sys.openLock(path, "make", fileMode), true));
+      if (!taken || "refusal" in taken) return `${DELETED}, and another process was faster to take its place`;
+      this.#former.push(this.#taken.file);
+      this.#taken = taken;
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      return error.code === "EEXIST" ? REPLACED : `${DELETED}, and cannot be made again: ${error.message}`;
+    }
+  }
+
+  release(parting?: () => void): string | undefined {
+    const reason = this.verify();
+    if (reason !== undefined) return reason;
+    try {
+      parting?.();
+      this.#taken.announcement.clear();
+    } finally {
+      this.#close();
+    }
+    // The child's is the deleted file's, which nobody else will come to.
+    const stranded = this.#lent !== undefined && this.#lent !== this.#taken.file;
+    return stranded
+      ? `${DELETED}, after its descriptor was given away: whoever inherited that has no lock now`
+      : undefined;
+  }
+
+  leave(): "held" {
+    this.#taken.announcement.clear();
+    return "held";
+  }
+
+  /** By closing, never by LOCK_UN, which would take it from a child that has inherited the descriptor too. */
+  #close(): void {
+    this.#taken.file.close();
+    for (const file of this.#former.splice(0)) file.close();
+  }
+}
+
+/** So many deletions are survived: each costs a descriptor until the release. */
+const FORMER_LIMIT = 16;
+
+const DELETED = "its file was deleted while it was held";
+const REPLACED = "its file was deleted or replaced while it was held, and another stands in its place";

@@ -1,0 +1,69 @@
+/** Step 1 of the kernel back end: the lock file, open, and why it could not be. */
+import { nodePath } from "../builtin.ts";
+import type { Request } from "../backend.ts";
+import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { isThere, type Opened } from "./session.ts";
+
+/** What an open answers where the file may not be written but perhaps be read. */
+const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
+
+/** 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too. */
+export function open(sys: System, { path, fileMode }: Request): Opened {
+  let first: SystemError | undefined;
+  for (const access of ["create", "write", "read"] satisfies Access[]) {
+    try {
+      return regular(sys.openLock(path, access, fileMode), access !== "read");
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      first ??= error;
+      if (!NOT_WRITABLE.has(error.code)) throw explain(sys, path, first);
+    }
+  }
+  throw explain(sys, path, first!); // `!`: each of the three has failed
+}
+
+/** Refuses what is no regular file, and closes it. */
+export function regular(file: OpenFile, writable: boolean): Opened {
+  try {
+    const stat = file.stat();
+    if (stat.kind !== "file") throw new SystemError("EINVAL", notRegular(stat));
+    return { file, writable, token: stat.identity };
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** Once more, to read and write. `failure`: what the other way came to. */
+export function reopen(sys: System, { path, fileMode }: Request, failure: SystemError): Opened {
+  let file: OpenFile;
+  try {
+    file = sys.openLock(path, "write", fileMode);
+  } catch {
+    if (failure.code !== "EBADF") throw failure; // that it cannot be opened for writing either is not the user's problem
+    const words = `${failure.message}: on NFSv4 an exclusive lock takes the right to write the file`;
+    throw new SystemError("EBADF", words, { cause: failure });
+  }
+  return regular(file, true);
+}
+
+/** Says in words what an open's errno means here. */
+function explain(sys: System, path: string, { code, message, cause }: SystemError): SystemError {
+  let there: FileStat | undefined;
+  try {
+    there = sys.stat(path);
+  } catch {
+    return new SystemError(code, message, { cause }); // the first error says more
+  }
+  const directory = JSON.stringify(nodePath().dirname(path));
+  const words = there && there.kind !== "file"
+    ? notRegular(there)
+    : code === "ENOENT" && !isThere(sys, nodePath().dirname(path))
+    ? `its directory ${directory} does not exist`
+    : !there && NOT_WRITABLE.has(code)
+    ? `it does not exist, and cannot be made in ${directory}: ${message}`
+    : message;
+  return new SystemError(code, words, { cause });
+}
+
+const notRegular = ({ kind }: FileStat) => `it is a ${kind}, and a lock file must be a regular file`;

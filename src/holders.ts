@@ -1,0 +1,105 @@
+/**
+ * Who has a kernel lock. `/proc/locks` names who took it, and that may be nobody
+ * any more: a lock belongs to the open file, which a child can have inherited
+ * and keep (leveldb#623), and which the flock(1) command locks for another.
+ * What a process has open, `/proc/PID/fdinfo` tells.
+ */
+import { judge } from "./owner.ts";
+import { LockHolder } from "./record.ts";
+import { type KernelLock, LockTable } from "./sys/locks.ts";
+import type { FileStat, System } from "./sys/sys.ts";
+
+/** So long, in milliseconds, all processes are searched for a file: a machine may have a hundred thousand open. */
+const BUDGET = 1_000;
+
+/** What is known of the holders of one file. */
+export interface Holders {
+  readonly holders: readonly LockHolder[];
+  /** What must be said of how they were found, in words. */
+  readonly remarks: readonly string[];
+  /** One of the locks is no longer there. */
+  readonly changed: boolean;
+}
+
+/** The holders of the locks that the kernel lists on a file. `recorded`: whom its record names, read after the list. */
+export function holdersOf(
+  sys: System,
+  locks: readonly KernelLock[],
+  stat: FileStat,
+  recorded: LockHolder | undefined,
+): Holders {
+  const mounts = sys.mounts();
+  const hasIt = (pid: number): boolean | undefined => {
+    const text = sys.descriptorLocks(pid);
+    return text === undefined ? undefined : new LockTable(text, mounts).flocks(stat).length > 0;
+  };
+  let fresh: readonly KernelLock[] | undefined;
+  // All processes are searched only for a lock that stays: most that changed hands did so a moment ago.
+  const isStill = ({ pid, mode }: KernelLock): boolean => {
+    fresh ??= new LockTable(sys.kernelLocks() ?? "", mounts).flocks(stat);
+    return fresh.some((lock) => lock.pid === pid && lock.mode === mode);
+  };
+  const holders = new Map<number, LockHolder>();
+  const remarks: string[] = [];
+  let changed = false;
+  for (const lock of locks) {
+    const { found, remark, gone } = holderOf(sys, lock, recorded, hasIt, isStill);
+    if (gone) changed = true;
+    for (const each of found) holders.set(each.pid, each);
+    if (remark) remarks.push(remark);
+  }
+  return { holders: [...holders.values()], remarks, changed };
+}
+
+function holderOf(
+  sys: System,
+  lock: KernelLock,
+  recorded: LockHolder | undefined,
+  hasIt: (pid: number) => boolean | undefined,
+  isStill: (lock: KernelLock) => boolean,
+): { found: LockHolder[]; remark?: string; gone?: true } {
+  const { pid, mode } = lock;
+  const alive = pid > 0 && judge({ pid }, sys).state !== "dead"; // a zombie has no files
+  const isRecorded = recorded !== undefined && judge(recorded, sys).state === "alive";
+  // The kernel and a living process' record agree. It clears that before it closes the file.
+  if (alive && isRecorded && recorded.pid === pid) return { found: [recorded] };
+  const named = (process: number): LockHolder => {
+    const { command, startTime, uid } = sys.look(process) ?? {};
+    // What the dead taker's record says of the hold is true of whoever inherited it.
+    const { label, acquiredAt } = recorded?.pid === pid ? recorded : { label: undefined, acquiredAt: undefined };
+    return new LockHolder({ pid: process, command, startTime, uid, mode, label, acquiredAt });
+  };
+  let has = alive ? hasIt(pid) : false;
+  if (alive && has === false && isStill(lock)) has = hasIt(pid); // it has taken it again meanwhile
+  if (has) return { found: [named(pid)] };
+  if (has === undefined) {
+    return {
+      found: [named(pid)],
+      remark: `which files pid ${pid} has open cannot be seen from here (another user's?), so a child may have it`,
+    };
+  }
+  // Taken by flock(1) for the one that its record names.
+  const recordedHasIt = isRecorded ? hasIt(recorded.pid) : false;
+  // A bare number may be anybody's.
+  if (isRecorded && (recorded.nonce === undefined ? recordedHasIt : recordedHasIt !== false)) {
+    return { found: [recorded] };
+  }
+  if (!isStill(lock)) return { found: [], gone: true };
+  const gone = pid <= 0
+    ? "a process of another PID namespace took it"
+    : `pid ${pid} took it, and has ${alive ? "it no longer" : "ended"}`;
+  const began = performance.now();
+  const late = () => performance.now() - began > BUDGET;
+  const keepers: number[] = [];
+  // Its children come after it: their numbers are higher, until those begin anew.
+  const all = (sys.all() ?? []).sort((a, b) => Number(a < pid) - Number(b < pid) || a - b);
+  for (const each of all) {
+    if (late()) break;
+    if (hasIt(each)) keepers.push(each);
+  }
+  if (keepers.length > 0) {
+    return { found: keepers.map(named), remark: `${gone}: whoever inherited the open file keeps it` };
+  }
+  const why = late() ? "was not found in time" : "cannot be seen from here";
+  return { found: [], remark: `${gone}; who has inherited the open file ${why}` };
+}

@@ -1,0 +1,209 @@
+/**
+ * The C calls of a command that locks, then starts another program or becomes
+ * it, the same in every runtime once its FFI has bound them.
+ */
+import { type Bind, errnoReader } from "./calls.ts";
+import { type ByteString, byteString, c, fromText, toText } from "./bytes.ts";
+import { bindDescriptors } from "./descriptors.ts";
+import { ERRNO_SIGNATURE, hasLinuxKernel, LOCK_NB, LOCK_SH, LOCK_UN, PLATFORMS } from "./libc.ts";
+import {
+  ACTIONS_SIZE,
+  COMMAND_SYMBOLS,
+  F_OFD_SETLK,
+  F_OFD_SETLKW,
+  F_RDLCK,
+  F_UNLCK,
+  F_WRLCK,
+  LINUX_FLOCK,
+  R_OK,
+  SIG_DFL,
+  SIG_IGN,
+  W_OK,
+  X_OK,
+} from "./libc_command.ts";
+import { errnoName } from "./errno.ts";
+import { bindMore, signals } from "./mod.ts";
+import { SystemError } from "./sys.ts";
+
+/** How a command's lock file is opened: `fopen(3)`'s modes, which truncate nothing. */
+export type How = "r" | "a" | "a+";
+
+/** A range of bytes for {@linkcode CommandCalls.lockRange}; length 0 is up to the end, however far that moves. */
+export interface Range {
+  readonly start: number;
+  readonly length: number;
+}
+
+/** The calls, bound. Each answers a failure with a {@linkcode SystemError} whose message is the C library's own. */
+export interface CommandCalls {
+  /** Opens, close-on-exec; `a` and `a+` make the file if it is missing. The descriptor stays open until `close`. */
+  open(path: ByteString, how: How): number | SystemError;
+  close(fd: number): void;
+  /** `access(2)`: whether this user may read and write it, or run it. */
+  access(path: ByteString, what: "read and write" | "run"): boolean;
+  /** `flock(2)`, waiting in the kernel unless `operation` has LOCK_NB. EINTR is handled here. */
+  flock(fd: number, operation: number): SystemError | undefined;
+  /** An open file description lock of `fcntl(2)`, with the operations of `flock(2)`. */
+  lockRange(fd: number, operation: number, range: Range): SystemError | undefined;
+  write(fd: number, text: ByteString): SystemError | undefined;
+  /** Whether the process was started with this descriptor open; the runtime's own are none of a command's. */
+  inherited(fd: number): boolean;
+  /** Gives the signals that the runtime ignores or answers their default action. */
+  defaultSignals(): void;
+  /** Makes the next program inherit what this one did. */
+  passOn(): void;
+  /** Starts a program, which has `fd`, if given, as its descriptor `at`. */
+  spawn(argv: readonly ByteString[], fd?: number, at?: number): number | SystemError;
+  /** Waits for it; the wait status of `waitpid(2)`. */
+  wait(pid: number): number | SystemError;
+  /** Becomes a program, which has `fd` as `at`. Returns only if that fails, and then nothing but `exit` may follow. */
+  exec(argv: readonly ByteString[], fd: number, at: number): SystemError;
+  /** Ends at once: no exit handler, no tidying up by the runtime. */
+  exit(status: number): never;
+  environment(): ByteString[];
+  /** The arguments as bytes, given what the runtime made of them. */
+  exact(args: readonly string[]): ByteString[];
+}
+
+/** What a command calls of the C library, or why it cannot. */
+export const commandCalls = (): CommandCalls | string => bindMore(bindCommandCalls);
+
+/** Binds the C library. Throws what the runtime's FFI throws. `marks`: see `Runtime.marksInherited`. */
+export function bindCommandCalls(platform: string, library: string, bind: Bind, marks: boolean): CommandCalls {
+  const { errnoSymbol } = PLATFORMS[platform];
+  const { SIGPIPE, SIGXFSZ, SIGCHLD, SIGUSR1 } = signals();
+  const libc = bind(library, { ...COMMAND_SYMBOLS, [errnoSymbol]: ERRNO_SIGNATURE });
+  const errno = errnoReader(libc, errnoSymbol);
+
+  const named = (number: number): SystemError => {
+    const text = new Uint8Array(256);
+    libc.strncpy(text, libc.strerror(number), text.length - 1);
+    return new SystemError(errnoName(platform, number), byteString(text.subarray(0, text.indexOf(0))));
+  };
+  /** Calls until it is not interrupted; -1 is failure. */
+  const retry = (call: () => number): number | SystemError => {
+    for (;;) {
+      const result = call();
+      if (result !== -1) return result;
+      const failure = named(errno());
+      if (failure.code !== "EINTR") return failure;
+    }
+  };
+  const failed = (result: number | SystemError) => result instanceof SystemError ? result : undefined;
+
+  /** A `char *[]`. Its strings are never freed: the process is about to end, or to become another. */
+  const vector = (strings: readonly ByteString[]) =>
+    new Uint8Array(new BigUint64Array([...strings.map((text) => BigInt(libc.strdup(c(text)))), 0n]).buffer);
+
+  /** What stands in a file of `/proc` with a NUL behind each entry; undefined where it cannot be read. */
+  const entries = (path: string): ByteString[] | undefined => {
+    const stream = libc.fopen(c(path), c("re"));
+    if (!stream) return undefined; // null in Deno and Bun, 0n in Node
+    let text = "";
+    const part = new Uint8Array(16_384);
+    for (;;) {
+      const length = Number(libc.fread(part, 1, part.length, stream));
+      if (length <= 0) break;
+      text += byteString(part.subarray(0, length));
+    }
+    libc.fclose(stream);
+    return text.split("\0").slice(0, -1);
+  };
+
+  /** Makes `fd` be `at`, for the next program too: what dup2 makes has no close-on-exec. */
+  const place = (fd: number, at: number) => {
+    const copy = fd === at ? libc.dup(fd) : fd;
+    libc.dup2(copy, at);
+    if (copy !== fd) libc.close(copy);
+  };
+
+  const streams = new Map<number, unknown>();
+  const { inherited, passOn } = bindDescriptors(libc, marks);
+
+  return {
+    open(path, how) {
+      const stream = libc.fopen(c(path), c(`${how}e`));
+      if (!stream) return named(errno());
+      const fd = libc.fileno(stream);
+      streams.set(fd, stream);
+      return fd;
+    },
+    close(fd) {
+      libc.fclose(streams.get(fd));
+      streams.delete(fd);
+    },
+    access: (path, what) => libc.access(c(path), what === "run" ? X_OK : R_OK | W_OK) === 0,
+    flock: (fd, operation) => failed(retry(() => libc.flock(fd, operation))),
+    lockRange(fd, operation, { start, length }) {
+      if (!hasLinuxKernel(platform)) {
+        return new SystemError("ENOSYS", `no open file description locks on ${platform}`);
+      }
+      const lock = new DataView(new ArrayBuffer(LINUX_FLOCK.size));
+      const kind = operation & LOCK_UN ? F_UNLCK : operation & LOCK_SH ? F_RDLCK : F_WRLCK;
+      lock.setInt16(LINUX_FLOCK.l_type, kind, true);
+      lock.setBigInt64(LINUX_FLOCK.l_start, BigInt(start), true);
+      lock.setBigInt64(LINUX_FLOCK.l_len, BigInt(length), true);
+      const command = operation & LOCK_NB ? F_OFD_SETLK : F_OFD_SETLKW;
+      return failed(retry(() => libc.fcntl(fd, command, new Uint8Array(lock.buffer))));
+    },
+    write(fd, text) {
+      let rest = c(text).subarray(0, text.length);
+      while (rest.length > 0) {
+        const done = retry(() => libc.write(fd, rest, rest.length));
+        if (done instanceof SystemError) return done;
+        rest = rest.subarray(done);
+      }
+      return undefined;
+    },
+    inherited,
+    passOn: () => passOn((fd) => !streams.has(fd)),
+    defaultSignals() {
+      // All three runtimes ignore the first, two the second; where our caller ignores the third, waitpid(2) fails.
+      for (const signal of [SIGPIPE, SIGXFSZ, SIGCHLD]) libc.signal(signal, SIG_DFL);
+      // Node starts a debugger on it. Where it is ignored, the one who started us wanted that.
+      if (Number(libc.signal(SIGUSR1, SIG_DFL)) === SIG_IGN) libc.signal(SIGUSR1, SIG_IGN);
+    },
+    spawn(argv, fd, at) {
+      const actions = new Uint8Array(ACTIONS_SIZE);
+      libc.posix_spawn_file_actions_init(actions);
+      // macOS leaves a descriptor that is to be itself as it is, with close-on-exec.
+      if (fd !== undefined && fd === at) place(fd, at);
+      else if (fd !== undefined) libc.posix_spawn_file_actions_adddup2(actions, fd, at);
+      const pid = new Int32Array(1);
+      const environment = this.environment();
+      const number = libc.posix_spawnp(
+        new Uint8Array(pid.buffer),
+        c(argv[0]),
+        actions,
+        0,
+        vector(argv),
+        vector(environment),
+      );
+      return number === 0 ? pid[0] : named(number);
+    },
+    wait(pid) {
+      const status = new Int32Array(1);
+      const done = retry(() => libc.waitpid(pid, new Uint8Array(status.buffer), 0));
+      return done instanceof SystemError ? done : status[0];
+    },
+    exec(argv, fd, at) {
+      const all = vector(argv);
+      place(fd, at);
+      libc.execvp(c(argv[0]), all);
+      return named(errno());
+    },
+    exit(status) {
+      libc._exit(status);
+      throw new Error("_exit(2) returned");
+    },
+    environment: () =>
+      // Not process.env: Bun adds what stands in a file .env.
+      entries("/proc/self/environ") ??
+        Object.entries(process.env).map(([name, value]) => fromText(`${name}=${value}`)),
+    exact(args) {
+      const raw = entries("/proc/self/cmdline")?.slice(-args.length) ?? [];
+      // Where the runtime took one away (Bun a first `--`), the others no longer correspond.
+      return args.map((arg, i) => raw.length === args.length && toText(raw[i]) === arg ? raw[i] : fromText(arg));
+    },
+  };
+}

@@ -1,0 +1,173 @@
+/**
+ * Windows: the kernel's lock is `LockFileEx` on one byte far beyond the content
+ * of the lock file, by FFI; or, in a Deno without FFI, on all of the file. The
+ * two exclude each other, and whoever locks the file as a whole.
+ *
+ * The back end above is the one of `flock(2)`, for the same holds: the lock
+ * belongs to an open file, and is gone with its process: "If a process
+ * terminates with a portion of a file locked … the locks are unlocked by the
+ * operating system" (LockFileEx).
+ */
+import { nodePath, os } from "../builtin.ts";
+import { existence, killByRuntime } from "./calls.ts";
+import { filesOf } from "./files.ts";
+import type { Runtime } from "./runtime.ts";
+import { type Disk, type Identity, type OpenFile, type System, SystemError } from "./sys.ts";
+import { windowsFiles } from "./windows/files.ts";
+import { endTogether } from "./windows/job.ts";
+import { bindKernel32, type Kernel32 } from "./windows/kernel32.ts";
+import { filePath } from "./windows/paths.ts";
+import { type WindowsProcesses, windowsProcesses } from "./windows/processes.ts";
+import { holderPath, type OpenSide, withSide } from "./windows/record.ts";
+
+/** The system of a process on Windows. */
+export function windowsSystem(runtime: Runtime, nonce: () => string): System {
+  const loaded = load(runtime);
+  const kernel = typeof loaded === "string" ? undefined : loaded;
+  const processes = kernel ? windowsProcesses(kernel) : runtimeProcesses(runtime);
+  const fallback = "openLock" in runtime.fallback();
+  // Not by FFI in a Worker, where that can be helped: nobody closes what kernel32 opened when it is terminated.
+  const files = runtime.isMainThread() || !fallback ? kernel : undefined;
+  const because = typeof loaded === "string" ? loaded : "a Worker's files are to be closed when it is terminated";
+  let self: Identity | undefined;
+  // Not Node's fallback, the flock(1) command: what a Cygwin on the PATH has is another lock.
+  const way = files ? "ffi" : fallback ? "FsFile" : undefined;
+  return {
+    ...disk(runtime, files),
+    way,
+    why: files
+      ? "LockFileEx through the runtime's FFI"
+      : `${way ? `LockFileEx through ${way}, because ` : "there is no LockFileEx: "}${because}`,
+    nonce,
+    wallClock: () => new Date().toISOString(),
+    self: () => self ??= identify(runtime, processes),
+    exists: processes.exists,
+    look: processes.look,
+    signal: processes.signal,
+    physical: filePath,
+    // There is no documented way to learn who has a lock, or a file open, but to ask for it.
+    own: () => undefined,
+    mounts: () => undefined,
+    fileSystem: () => undefined,
+    kernelLocks: () => undefined,
+    descriptorLocks: () => undefined,
+    all: () => undefined,
+  };
+}
+
+/** See `windows/job.ts`; undefined without FFI. */
+export function endTogetherOnWindows(runtime: Runtime): (() => void) | undefined {
+  const ffi = runtime.ffi();
+  return "unavailable" in ffi ? undefined : endTogether(ffi.library, ffi.bind);
+}
+
+/** kernel32 through FFI, or why not. */
+function load(runtime: Runtime): Kernel32 | string {
+  try {
+    const ffi = runtime.ffi();
+    return "unavailable" in ffi ? ffi.unavailable : bindKernel32(ffi.library, ffi.bind);
+  } catch (error) {
+    return `kernel32.dll could not be loaded: ${error instanceof Error ? error.message : error}`;
+  }
+}
+
+function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
+  const { permits } = runtime;
+  const none = () => {
+    throw new SystemError("ENOSYS", "this runtime has no LockFileEx");
+  };
+  const plain = filesOf(none, permits, runtime.resolvesLinks());
+  const base = kernel ? windowsFiles(kernel, permits) : withoutFfi(runtime) ?? plain;
+  const side = (path: string, mode: number): OpenSide => (how) =>
+    how === "read" ? base.openRead(holderPath(path)) : base.openLock(holderPath(path), "create", mode);
+  const writesTo = kernel ? "main" : "side";
+  return {
+    ...plain,
+    stat: base.stat,
+    openLock: (path, access, mode) => {
+      const file = base.openLock(path, access, mode);
+      return withSide({ ...file, close: () => unlockAndClose(file) }, side(path, mode), writesTo);
+    },
+    openRead(path) {
+      const file = base.openRead(path);
+      return file && withSide(file, side(path, 0o644), writesTo);
+    },
+  };
+}
+
+/** The files of a Deno without FFI; undefined where there is no such thing. */
+function withoutFfi(runtime: Runtime): Pick<Disk, "openLock" | "openRead" | "stat"> | undefined {
+  const fallback = runtime.fallback();
+  if (!("openLock" in fallback)) return undefined;
+  const stat = (path: string) => {
+    if (runtime.permits("read", path)) return fallback.stat(path);
+    throw new SystemError(
+      "EACCES",
+      `this process has no read permission for ${JSON.stringify(path)}: --allow-read=DIR`,
+    );
+  };
+  return {
+    stat,
+    openLock: fallback.openLock,
+    openRead(path) {
+      if (!stat(path)) return undefined; // nearly always, and an error costs more
+      try {
+        return fallback.openLock(path, "read", 0);
+      } catch (error) {
+        if (error instanceof SystemError && error.code === "ENOENT") return undefined; // gone since
+        throw error;
+      }
+    },
+  };
+}
+
+/**
+ * "…the time it takes for the operating system to unlock these locks depends
+ * upon available system resources. Therefore, it is recommended that your
+ * process explicitly unlock all files" (LockFileEx).
+ */
+function unlockAndClose(file: OpenFile): void {
+  try {
+    file.unlock?.();
+  } catch {
+    // Nothing was locked. Or it is Wine 8: Deno unlocks until there is nothing left ("ERROR_NOT_LOCKED", 158, System
+    // Error Codes), and Wine says that as ERROR_LOCK_VIOLATION (33). The close does the same.
+  }
+  file.close();
+}
+
+/** Without FFI: what the runtime itself says of other processes, which is less. */
+function runtimeProcesses({ may }: Runtime): WindowsProcesses {
+  const ask = <T>(pid: number, signal: string | 0, done: T): T | "gone" | SystemError => {
+    if (!may.kill()) {
+      return new SystemError("EACCES", "this process may not ask whether another one lives (it takes --allow-ffi)");
+    }
+    const code = killByRuntime(pid, signal);
+    if (code === undefined) return done;
+    const answer = existence(code === "EACCES" ? "EPERM" : code); // which of the two is up to the runtime
+    return answer === "exists" ? new SystemError("EPERM", `process ${pid} may not be ended`) : answer;
+  };
+  return {
+    exists(pid) {
+      const answer = ask(pid, 0, "exists" as const);
+      return answer instanceof SystemError && answer.code === "EPERM" ? "exists" : answer; // access denied: it is there
+    },
+    look: () => undefined,
+    signal: (pid, name) => ask(pid, name, "sent" as const),
+    hostname: () => may.hostname() ? os().hostname() || undefined : undefined,
+  };
+}
+
+function identify(runtime: Runtime, processes: WindowsProcesses): Identity {
+  const { pid } = process;
+  const [program, ...args] = process.argv;
+  return {
+    pid,
+    startTime: processes.look(pid)?.startTime,
+    // A Linux in WSL has the same host name, the same files under /mnt/c, and other processes under these numbers.
+    pidNamespace: "windows",
+    host: processes.hostname(),
+    command: [nodePath().basename(program), ...args].join(" "),
+    runtime: runtime.name,
+  };
+}
