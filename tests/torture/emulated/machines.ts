@@ -1,0 +1,125 @@
+/** Runtimes for another C library and another processor, set up once in the tests' cache. */
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { cache, deno, onPath, tool } from "../../tools.ts";
+
+/** A runtime that is not this machine's own. */
+export interface Machine {
+  readonly name: string;
+  /** Runs the files with these names in it. */
+  readonly command: (files: readonly string[]) => string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+
+/** Makes a folder of the cache, whole or not at all. */
+function once(name: string, make: (folder: string) => void): string {
+  const home = join(cache, "emulated", name);
+  if (existsSync(home)) return home;
+  const unfinished = `${home}.${process.pid}`;
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { recursive: true });
+  try {
+    make(unfinished);
+    renameSync(unfinished, home);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+  return home;
+}
+
+const run = (cwd: string, command: string, ...args: string[]) =>
+  execFileSync(command, args, { cwd, stdio: ["ignore", "ignore", "pipe"] });
+
+/** A package for another platform, which `npm install` would refuse. */
+function unpack(packageName: string, version: string, file: string): string {
+  const home = once(`${packageName.replace("/", "-")}-${version}`, (folder) => {
+    run(folder, "npm", "pack", "--silent", `${packageName}@${version}`);
+    const [tarball] = readdirSync(folder);
+    run(folder, "tar", "xzf", tarball);
+    rmSync(join(folder, tarball));
+  });
+  return join(home, "package", file);
+}
+
+/** Bun for musl, on the real musl and Debian's libstdc++. Throws what is missing. */
+export function bunOnMusl(): Machine {
+  onPath("musl-gcc", "musl musl-dev musl-tools gcc");
+  const binary = unpack("@oven/bun-linux-x64-musl", "1.4.5", "bin/bun");
+  const home = once("musl", (folder) => {
+    mkdirSync(join(folder, "lib"));
+    for (const library of ["/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/lib/x86_64-linux-gnu/libgcc_s.so.1"]) {
+      run(folder, "cp", "-L", library, "lib/");
+    }
+    run(folder, "musl-gcc", "-O2", "-shared", "-fPIC", "-o", "lib/ld-linux-x86-64.so.2", here("shim.c"));
+  });
+  const bun = join(home, "bun");
+  writeFileSync(bun, `#!/bin/sh\nLD_LIBRARY_PATH='${home}/lib' exec '${binary}' "$@"\n`);
+  chmodSync(bun, 0o755);
+  return {
+    name: "musl, x86-64: Bun 1.4.5",
+    command: (files) => [bun, "test", ...files.map((file) => `./${file}`)],
+    env: { HOLDFAST_TEST_BUN: bun, HOLDFAST_TEST_DENO: deno() },
+  };
+}
+
+/** Debian's C library for arm64, by an apt with folders of its own, so that the machine's is as before. */
+const arm64Root = () =>
+  once("arm64", (folder) => {
+    onPath("qemu-aarch64-static", "qemu-user-static");
+    const keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    for (const each of ["lists/partial", "archives/partial"]) mkdirSync(join(folder, "apt", each), { recursive: true });
+    writeFileSync(join(folder, "apt/status"), "");
+    writeFileSync(join(folder, "apt/sources"), `deb [signed-by=${keys}] http://deb.debian.org/debian bookworm main\n`);
+    const options = [
+      "APT::Architecture=arm64",
+      "APT::Architectures::=arm64",
+      `Dir::Etc::SourceList=${folder}/apt/sources`,
+      "Dir::Etc::SourceParts=/dev/null",
+      `Dir::State::Lists=${folder}/apt/lists`,
+      `Dir::State::status=${folder}/apt/status`,
+      `Dir::Cache=${folder}/apt`,
+      "APT::Sandbox::User=root",
+      "Acquire::Retries=3",
+    ].flatMap((option) => ["-o", option]);
+    run(folder, "apt-get", ...options, "-qq", "update");
+    run(folder, "apt-get", ...options, "-qq", "download", "libc6", "libgcc-s1", "libstdc++6");
+    for (const name of readdirSync(folder)) if (name.endsWith(".deb")) run(folder, "dpkg-deb", "-x", name, ".");
+    rmSync(join(folder, "apt"), { recursive: true });
+  });
+
+/** Started where programs for arm64 run like any other; so is what they start. */
+const onArm64 = (...command: string[]) => ["unshare", "-Urm", "sh", here("binfmt.sh"), ...command];
+
+/** What both have. This machine's own Node: npm would not install another's. */
+const arm64Env = () => ({
+  HOLDFAST_TEST_SLOW: "10",
+  HOLDFAST_TEST_NODE20: tool("node20"),
+  HOLDFAST_TEST_NODE26: tool("node26"),
+  QEMU_LD_PREFIX: arm64Root(),
+});
+
+/** Bun for arm64 in qemu-user. Throws what is missing. */
+export function bunOnArm64(): Machine {
+  const bun = unpack("@oven/bun-linux-aarch64", "1.4.5", "bin/bun");
+  return {
+    name: "arm64 (qemu-user): Bun 1.4.5",
+    command: (files) => onArm64(bun, "test", ...files.map((file) => `./${file}`)),
+    env: { ...arm64Env(), HOLDFAST_TEST_BUN: bun, HOLDFAST_TEST_DENO: deno() },
+  };
+}
+
+/** Deno for arm64 in qemu-user. Throws what is missing. */
+export function denoOnArm64(): Machine {
+  const arm64 = unpack("@deno/linux-arm64-glibc", "2.9.6", "deno");
+  const flags = ["-A", "--no-check", "--import-map=tests/stand_in/import_map.json"];
+  return {
+    name: "arm64 (qemu-user): Deno 2.9.6",
+    command: (files) => onArm64(arm64, "test", ...flags, ...files),
+    env: { ...arm64Env(), HOLDFAST_TEST_DENO: arm64 },
+  };
+}
