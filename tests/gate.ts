@@ -18,9 +18,9 @@ const sources = ["mod.ts", ...globSync("src/**/*.ts").sort()];
 const STEPS: readonly (readonly [name: string, ...args: string[]])[] = [
   ["fmt", "fmt", "--check"],
   ["lint", "lint"],
-  ["check", "check", ...map, "mod.ts", "examples", "tests"],
+  ["check", "check", ...map, "mod.ts", "src", "examples", "tests", "bench", "tasks"],
   ["README examples", "check", "--doc-only", ...map, "README.md"],
-  ["doc --lint", "doc", "--lint", "mod.ts"],
+  ["doc --lint", "doc", "--lint", "mod.ts", "src/cli/main.ts"],
   ["doc examples", "test", "--doc", "-A", ...map, ...sources],
   ["publish --dry-run", "publish", "--dry-run", "--allow-dirty"],
   ["tests", "run", "-A", "--no-check", "tests/run.ts"],

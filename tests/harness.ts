@@ -44,7 +44,12 @@ export interface AgentOptions {
   /** Deno's permission flags instead of the kind's. */
   readonly flags?: readonly string[];
   readonly cwd?: string;
+  /** What it locks with instead of our own code: the path of a module. */
+  readonly module?: string;
 }
+
+/** How many times longer everything may take: an emulated processor is slow. */
+const SLOW = Number(process.env.HOLDFAST_TEST_SLOW ?? 1);
 
 /** A test. Its name is a sentence that begins with the symbol it is about. */
 export function test(
@@ -52,7 +57,7 @@ export function test(
   fn: (place: Place) => void | Promise<void>,
   options: { timeout?: number } = {},
 ): void {
-  nodeTest(name, { timeout: options.timeout ?? 120_000 }, async () => {
+  nodeTest(name, { timeout: (options.timeout ?? 120_000) * SLOW }, async () => {
     const dir = mkdtempSync(join(process.env.HOLDFAST_TEST_DIR ?? tmpdir(), "holdfast-test-"));
     const children: Child[] = [];
     const keep = <T extends Child>(child: T): T => (children.push(child), child);
@@ -163,9 +168,9 @@ export class Agent extends Child {
     this.kind = kind;
   }
 
-  static start(kind: Kind, { env, by = [], allow = tmpdir(), flags, cwd }: AgentOptions): Agent {
+  static start(kind: Kind, { env, by = [], allow = tmpdir(), flags, cwd, module }: AgentOptions): Agent {
     const agent = here("fixtures/agent.mjs");
-    const module = kind === "node20" ? packedModule() : here("../mod.ts");
+    module ??= kind === "node20" ? packedModule() : here("../mod.ts");
     const commands: Record<Kind, () => string[]> = {
       deno: () => [deno(), "run", "--quiet", "--no-prompt", ...(flags ?? ["-A"])],
       "deno-no-ffi": () => [
@@ -240,7 +245,7 @@ export async function mustBlock<T>(promise: Promise<T>): Promise<{ done: () => P
 export async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not done within ${milliseconds} ms`)), milliseconds);
+    timer = setTimeout(() => reject(new Error(`not done within ${milliseconds} ms`)), milliseconds * SLOW);
   });
   try {
     return await Promise.race([promise, late]);

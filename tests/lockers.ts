@@ -127,6 +127,32 @@ export const openDescriptors = (pid: number): string[] =>
 export const openIn = (dir: string, pid: number): number =>
   openDescriptors(pid).filter((target) => target.startsWith(dir)).length;
 
+/** What a process has open, in a folder and in all, and how many files it watches. */
+export function open(dir: string, pid: number = process.pid) {
+  let watches = 0;
+  for (const fd of readdirSync(`/proc/${pid}/fdinfo`)) {
+    try {
+      watches += readFileSync(`/proc/${pid}/fdinfo/${fd}`, "utf8").split("\n").filter((line) =>
+        line.startsWith("inotify wd:")
+      ).length;
+    } catch {
+      // closed since: the one that the folder was read by
+    }
+  }
+  return { files: openIn(dir, pid), watches, all: openDescriptors(pid).length };
+}
+
+/** The same, once no more is watched than before: a runtime may end its watch a moment after it was closed. */
+export async function closed(dir: string, watches: number) {
+  const settle = async () => {
+    const since = performance.now();
+    const files = () => open(dir).files > 0 && performance.now() - since < 2_000; // a refused try keeps its for 1 s
+    while (open(dir).watches > watches || files()) await new Promise((resolve) => setTimeout(resolve, 1));
+    return open(dir);
+  };
+  return await within(5_000, settle());
+}
+
 /** A signal that says how many listeners it has. */
 export function countedSignal() {
   const controller = new AbortController();

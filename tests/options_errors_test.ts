@@ -107,14 +107,15 @@ test("LockNotHeldError is thrown by release() of what is not held, and by a seco
   }
 });
 
-test("LockLostError is thrown once by release() of a lock whose file was deleted", ({ path }) => {
+test("LockLostError is thrown once by release() of a lock whose file was replaced", ({ path }) => {
   const lock = new Lock(path());
   assertEquals(lock.tryAcquire(), true);
   unlinkSync(path());
+  writeFileSync(path(), "");
   const error = assertThrows(() => lock.release(), LockLostError);
   assertEquals(classesOf(error), ["LockError", "LockLostError"]);
   assertEquals([error.code, error.path], ["ELOST", path()]);
-  assertStringIncludes(error.message, `Cannot release ${JSON.stringify(path())}: it was lost`);
+  assertStringIncludes(error.message, `Cannot keep ${JSON.stringify(path())}: it was lost`);
   assertThrows(() => lock.release(), LockNotHeldError);
   assertEquals(lock.tryAcquire(), true);
   lock.release();

@@ -160,7 +160,7 @@ test("new Lock() says of a wrong path what it must be", ({ path }) => {
   for (const [value, text] of wrong) {
     const bad = value as string; // which it is not: that is the test
     assertEquals(assertThrows(() => new Lock(bad), TypeError).message, `Cannot create a lock as ${text}`);
-    assertEquals(assertThrows(() => Lock.inspect(bad), TypeError).message, `Cannot create a lock as ${text}`);
+    assertEquals(assertThrows(() => Lock.inspect(bad), TypeError).message, `Cannot inspect a lock as ${text}`);
   }
   for (const url of ["file:///tmp/a%2Fb", "file:///tmp/a%00b", "file://other.example/tmp/a"]) {
     assertThrows(() => new Lock(new URL(url)), TypeError);

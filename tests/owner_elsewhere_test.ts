@@ -68,3 +68,25 @@ test("acquire() in a PID namespace is refused by a holder outside, whose number 
     assertEquals(await agent.tryAcquire(), true);
   });
 });
+
+test("tryAcquire() does not take over from a living owner in another time namespace, whose start time looks like another's", async ({ dir, path }) => {
+  const by = ["unshare", "--kill-child", "-T", "--boottime", "100000", "-f"];
+  const agent = Agent.start(ownKind, { by, allow: dir });
+  try {
+    await agent.ready();
+    await agent.lock(path(), { backend: "pidfile" });
+    assertEquals(await agent.tryAcquire(), true);
+    const lock = new Lock(path(), { backend: "pidfile" });
+    assertEquals(lock.tryAcquire(), false);
+    const { state, reason } = lock.inspect();
+    assertEquals(state, "unknown");
+    assertStringIncludes(reason, "another time namespace");
+    await agent.release();
+    assertEquals(lock.tryAcquire(), true);
+    // And the other way round: from in there, we look as if we were another process.
+    assertEquals(await agent.tryAcquire(), false);
+    lock.release();
+  } finally {
+    await agent.kill();
+  }
+});

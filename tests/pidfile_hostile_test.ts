@@ -232,3 +232,13 @@ test("tryAcquire() removes its own litter at a takeover, and nothing that looks 
     for (const name of names(dir)) execFileSync("rm", ["-r", path(name)]);
   }
 });
+
+test("tryAcquire() by the kernel takes its own bare PID beside the file for its own, and its number in another PID namespace not", ({ path }) => {
+  const pid = `${process.pid}\n`;
+  const lock = new Lock(path(), { backend: "flock" });
+  writeFileSync(path("a.lock.pid"), pid);
+  assertEquals(lock.tryAcquire(), true);
+  lock.release();
+  writeFileSync(path("a.lock.pid"), `${pid}{"holdfast":1,"pid":${process.pid},"pidNamespace":"3"}\n`);
+  assertEquals(lock.tryAcquire(), false);
+});

@@ -45,7 +45,9 @@ for (const backend of BACKENDS) {
     const lock = new Lock(path(), { backend });
     const own = new Error("the function's own");
     const fail = () => {
-      unlinkSync(backend === "flock" ? path() : path("a.lock.pid"));
+      const file = backend === "flock" ? path() : path("a.lock.pid");
+      unlinkSync(file);
+      if (backend === "flock") writeFileSync(file, ""); // else it is made again, and not lost
       throw own;
     };
     const lost = [

@@ -1,4 +1,5 @@
 /** src/sys/proc.ts and src/sys/locks.ts: what the system's own texts say. */
+import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertMatch } from "@std/assert";
@@ -35,33 +36,64 @@ test("parseStat() is undefined for a text that ends too early", () => {
 /** A system that is made of texts. */
 const reader = (files: Record<string, string>, ps?: string): Reader & { asked: string[][] } => {
   const asked: string[][] = [];
-  return { asked, text: (path) => files[path], link: (path) => files[path], ps: (args) => (asked.push(args), ps) };
+  const text = (path: string) => files[path];
+  return { asked, text, link: text, list: () => undefined, ps: (args) => (asked.push(args), ps) };
 };
 
 test("look() on Linux reads stat, status and cmdline", () => {
   const files = {
     "/proc/7/stat": `7 (a) Z (b) T ${REST}`,
-    "/proc/7/status": "Name:\tTgid: 1\nUmask:\t0022\nTgid:\t4711\nNgid:\t0\nPid:\t7\n",
+    "/proc/7/status": "Name:\tTgid: 1\nUmask:\t0022\nTgid:\t4711\nNgid:\t0\nPid:\t7\nUid:\t1000\t0\t0\t0\n",
     "/proc/7/cmdline": "deno\0run\0a b.ts\0\0",
   };
-  const found = { state: "T", startTime: "8731234", threadGroup: 4711, command: "deno run a b.ts" };
+  const found = { state: "T", startTime: "8731234", threadGroup: 4711, uid: 1000, command: "deno run a b.ts" };
   for (const platform of ["linux", "android"]) assertEquals(look(platform, 7, reader(files)), found);
   // A kernel thread and a zombie have no command line; what may not be read is left out.
   const bare = { ...files, "/proc/7/cmdline": "", "/proc/7/status": "" };
-  assertEquals(look("linux", 7, reader(bare)), { ...found, threadGroup: undefined, command: undefined });
+  assertEquals(look("linux", 7, reader(bare)), {
+    ...found,
+    threadGroup: undefined,
+    uid: undefined,
+    command: undefined,
+  });
   assertEquals(look("linux", 7, reader({ "/proc/7/stat": files["/proc/7/stat"] }))?.startTime, "8731234");
   assertEquals(look("linux", 8, reader(files)), undefined);
   assertEquals(look("linux", 7, reader({ ...files, "/proc/7/stat": "" })), undefined);
 });
 
-test("look() elsewhere asks ps for one process", () => {
-  const line = "Sun Nov 29 17:00:00 2026     Ss     /sbin/launchd\n";
+/**
+ * What FreeBSD's ps makes of its options (bin/ps/keyword.c, parsefmt()): of a list of keywords one with a `=` is the
+ * last, because all that follows is the text of its header. Where no header has a text there is no line of them.
+ */
+function freebsdPs(args: readonly string[]): string {
+  const columns: [keyword: string, header: string][] = [];
+  args.forEach((arg, i) => {
+    if (args[i - 1] !== "-o") return;
+    const [keywords, ...header] = arg.split("=");
+    for (const keyword of keywords.split(",")) columns.push([keyword, ""]);
+    columns[columns.length - 1][1] = header.join("=");
+  });
+  const values: Record<string, string> = { lstart: "Sun Nov 29 17:00:00 2026", stat: "Ss", args: "/sbin/launchd" };
+  const lines = [columns.map(([keyword]) => values[keyword])];
+  if (columns.some(([, header]) => header !== "")) lines.unshift(columns.map(([, header]) => header));
+  return lines.map((line) => `${line.join("     ")}\n`).join("");
+}
+
+test("look() elsewhere asks ps for one process, as ps takes it there", () => {
   for (const platform of ["darwin", "freebsd"]) {
-    const ps = reader({}, line);
-    assertEquals(look(platform, 4711, ps)?.command, "/sbin/launchd");
-    assertEquals(ps.asked, [["-o", "lstart=,stat=,args=", "-p", "4711"]]);
+    const ps = reader({}, "");
+    const found = look(platform, 4711, { ...ps, ps: (args) => (ps.ps(args), freebsdPs(args)) });
+    assertEquals([found?.state, found?.command], ["S", "/sbin/launchd"]);
+    assertEquals(ps.asked.map((args) => args.slice(-2)), [["-p", "4711"]]);
     assertEquals(look(platform, 4711, reader({}, undefined)), undefined);
   }
+});
+
+test("look() elsewhere gives this machine's ps options that it knows too", () => {
+  const ps = (args: string[]) => execFileSync("/bin/ps", args, { encoding: "utf8", env: { LC_ALL: "C", TZ: "UTC" } });
+  const { startTime, command } = look("darwin", process.pid, { ...reader({}), ps }) ?? {};
+  assertMatch(String(startTime), /^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}$/);
+  assertMatch(String(command), ownKind === "node26" ? /node/ : new RegExp(ownKind));
 });
 
 test("look() says of this very process what the kernel says", () => {
@@ -110,7 +142,15 @@ test("parsePs() reads start time, state and command of macOS", () => {
 });
 
 test("parsePs() leaves the start time out on FreeBSD, where it moves with the wall clock", () => {
-  for (const [line, { state, command }] of LINES) assertEquals(parsePs(line, "freebsd"), { state, command }, line);
+  for (const [line, { state, command }] of LINES) {
+    assertEquals(parsePs(line, "freebsd"), { state, command, jailed: false }, line);
+  }
+});
+
+test("parsePs() sees a jail in FreeBSD's state, but not in its first letter or in the command", () => {
+  const jailed = (state: string, args = "J") => parsePs(`Tue Mar  3 04:05:06 2026 ${state} ${args}`, "freebsd")?.jailed;
+  assertEquals(["SJ", "IsJ", "R+J", "SCJ"].map((state) => jailed(state)), [true, true, true, true]);
+  assertEquals(["S", "Is+", "J"].map((state) => jailed(state)), [false, false, false]);
 });
 
 test("parsePs() is undefined for what is no line of ps", () => {
@@ -127,8 +167,13 @@ test("parsePs() is undefined for what is no line of ps", () => {
 
 test("surroundings() are the boot and the PID namespace, and nothing where they are hidden", () => {
   const files = { "/proc/sys/kernel/random/boot_id": "198cc724\n", "/proc/self/ns/pid": "pid:[4026531836]" };
-  assertEquals(surroundings(reader(files)), { bootId: "198cc724", pidNamespace: "4026531836" });
-  const nothing = { bootId: undefined, pidNamespace: undefined };
+  const here = { bootId: "198cc724", pidNamespace: "4026531836", timeNamespace: undefined };
+  assertEquals(surroundings(reader(files)), here);
+  // The machine's first time namespace needs no name; another is named.
+  const time = (number: string) => surroundings(reader({ ...files, "/proc/self/ns/time": `time:[${number}]` }));
+  assertEquals(time("4026531834"), here);
+  assertEquals(time("4026532000"), { ...here, timeNamespace: "4026532000" });
+  const nothing = { bootId: undefined, pidNamespace: undefined, timeNamespace: undefined };
   assertEquals(surroundings(reader({})), nothing);
   const odd = { "/proc/sys/kernel/random/boot_id": "\n", "/proc/self/ns/pid": "mnt:[1]" };
   assertEquals(surroundings(reader(odd)), nothing);
@@ -183,6 +228,14 @@ test("flocksOn() shows the pid 0 of a holder in another PID namespace", () => {
 test("flocksOn() goes by the inode where a file system has no disk of its own (btrfs, overlayfs)", () => {
   for (const minor of [0x2a, 0x31]) assertEquals(flocksOn(PROC_LOCKS, file(minor, "258")).length, 1, `0:${minor}`);
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "258")), []); // but a disk's file is not meant
+});
+
+test("flocksOn() does not take a tmpfs file's lock for one of an overlayfs file with the same inode number", () => {
+  const line = "1: FLOCK  ADVISORY  WRITE 4711 00:1a:258 0 EOF\n";
+  const mounts = (type: string) => `36 25 0:26 / /run rw,nosuid shared:5 - ${type} ${type} rw,size=1024k\n`;
+  assertEquals(flocksOn(line, file(0x31, "258"), mounts("tmpfs")), []);
+  for (const type of ["btrfs", "overlay"]) assertEquals(flocksOn(line, file(0x31, "258"), mounts(type)).length, 1);
+  assertEquals(flocksOn(line, file(0x1a, "258"), mounts("tmpfs")).length, 1); // its own file's is
 });
 
 test("flocksOn() splits a large device number as <sys/sysmacros.h> does", () => {

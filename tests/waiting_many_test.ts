@@ -1,38 +1,13 @@
 /** Hundreds of pending acquire() calls in one process: what they cost, and what they do not hold up. */
 import { assert, assertEquals } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import process from "node:process";
 import { Lock } from "../mod.ts";
 import { mustBlock, type Place, test, within } from "./harness.ts";
-import { openDescriptors, openIn } from "./lockers.ts";
+import { closed, open } from "./lockers.ts";
 
 const MANY = 600;
 const NUMBERS = Array.from({ length: MANY }, (_, i) => i);
-
-/** What this process has open, and how many files it watches. */
-function open(dir: string) {
-  let watches = 0;
-  for (const fd of readdirSync("/proc/self/fdinfo")) {
-    try {
-      watches += readFileSync(`/proc/self/fdinfo/${fd}`, "utf8").split("\n").filter((line) =>
-        line.startsWith("inotify wd:")
-      ).length;
-    } catch {
-      // closed since: the one that the folder was read by
-    }
-  }
-  return { files: openIn(dir, process.pid), watches, all: openDescriptors(process.pid).length };
-}
-
-/** The same, once no more is watched than before: a runtime may end its watch a moment after it was closed. */
-async function closed(dir: string, watches: number) {
-  const settle = async () => {
-    while (open(dir).watches > watches) await new Promise((resolve) => setTimeout(resolve, 1));
-    return open(dir);
-  };
-  return await within(5_000, settle());
-}
 
 /** So many callers that wait for an agent's lock for longer than a waiter does without a watcher. */
 async function waiting({ agent, path }: Pick<Place, "agent" | "path">, times: number, lockOf: (i: number) => Lock) {

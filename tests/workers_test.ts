@@ -104,6 +104,15 @@ for (const way of ["endWorker", "terminate"] as const) {
   });
 }
 
+test("tryAcquire() that is refused in a Worker leaves no descriptor behind when the Worker ends", async (place) => {
+  const { process, stranger, tell } = await threads(place);
+  assertEquals(await stranger.tryAcquire(), true);
+  assertEquals(await tell("try"), { value: false });
+  await within(20_000, process.call("endWorker", { worker: "w" }));
+  assertEquals(openIn(place.dir, process.pid), 0);
+  await stranger.release();
+});
+
 test("acquire() of another process waits while a Worker that holds the lock lives, and no longer than the process", async (place) => {
   const { process, stranger, tell } = await threads(place);
   assertEquals(await tell("try"), { value: true });

@@ -12,7 +12,7 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 import type { Kind } from "../harness.ts";
-import { pack } from "../tools.ts";
+import { pack } from "../../tasks/pack.ts";
 import { runGarbage } from "./garbage.ts";
 import { runLoop, runMixed } from "./long.ts";
 import { fingerprint, type Modules, mutantModules, naiveModules, ownModules, peerModules } from "./modules.ts";

@@ -5,10 +5,11 @@
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { copySource, type Edit } from "../edits.ts";
 import { MUTANTS } from "../explore/backends.ts";
 import type { Kind } from "../harness.ts";
 import { packedModule } from "../tools.ts";
@@ -40,23 +41,13 @@ export function ownModules(folder: string): Modules {
 const NO_SWEEP: typeof MUTANTS[string] = [["pidfile.ts", "sweep(sys, path, step.nonce);", ""]];
 
 /** Our own code with a deliberate fault. Not for Node 20, which needs it compiled. */
-export function mutantModules(name: string, folder: string): Modules {
-  copySource(folder);
-  for (const [file, before, after] of name === "no sweep" ? NO_SWEEP : MUTANTS[name]) {
-    const path = join(folder, "src/backend", file);
-    const parts = readFileSync(path, "utf8").split(before);
-    // An edit that no longer fits would leave a mutant that is none.
-    if (parts.length !== 2) {
-      throw new Error(`${file} has ${JSON.stringify(before)} ${parts.length - 1} times, not once`);
-    }
-    writeFileSync(path, parts.join(after));
-  }
-  return { lock: "holdfast", folder, file: () => join(folder, "mod.ts") };
-}
+export const mutantModules = (name: string, folder: string): Modules =>
+  editedModules(name === "no sweep" ? NO_SWEEP : MUTANTS[name], folder);
 
-function copySource(folder: string): void {
-  cpSync(join(repository, "src"), join(folder, "src"), { recursive: true });
-  cpSync(join(repository, "mod.ts"), join(folder, "mod.ts"));
+/** Our own code with these edits: a file of src/backend, what stands in it, and what is to stand there instead. */
+export function editedModules(edits: readonly Edit[], folder: string): Modules {
+  copySource(folder, edits.map(([file, before, after]) => [`backend/${file}`, before, after]));
+  return { lock: "holdfast", folder, file: () => join(folder, "mod.ts") };
 }
 
 /** A few characters that tell one state of the copied source from another. */

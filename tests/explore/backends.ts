@@ -5,20 +5,21 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { tryFlock } from "../../src/backend/flock.ts";
 import { advance } from "../../src/backend/pidfile.ts";
+import { type Edit as BareEdit, edited } from "../edits.ts";
 import type { Backends } from "./explore.ts";
 
 /** The code that ships. */
 export const own: Backends = { tryFlock, advance };
 
-/** A file, what stands in it, and what is to stand there instead. */
-type Edit = readonly [file: "flock.ts" | "pidfile.ts", before: string, after: string];
+/** An edit of a file of src/backend. */
+type Edit = BareEdit<"flock.ts" | "pidfile.ts">;
 
 /** The protocol's faults, as edits of the code that ships. */
 export const MUTANTS: Record<string, Edit[]> = {
   "unlink and recreate": [[
     "pidfile.ts",
-    `root.owner.state === "dead" ? { at: "A3", root, cur: root.nonce, hops: 0 }`,
-    `root.owner.state === "dead" ? (discard(sys, pidPath(path)), { at: "A1" })`,
+    `isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 }`,
+    `isDead(root, request) ? (discard(sys, pidPath(path)), { at: "A1" })`,
   ]],
   "no second read": [[
     "pidfile.ts",
@@ -29,9 +30,9 @@ export const MUTANTS: Record<string, Edit[]> = {
     [
       "flock.ts",
       `const announcement = mode`,
-      `const early = lookAtPidFile(sys, path);\n    const announcement = mode`,
+      `const before = lookAtPidFile(sys, path);\n    const announcement = mode`,
     ],
-    ["flock.ts", `const { refusal, dead } = lookAtPidFile(sys, path); // 6`, `const { refusal, dead } = early;`],
+    ["flock.ts", `const { refusal, dead } = lookAtPidFile(sys, path); // 6`, `const { refusal, dead } = before;`],
   ],
   "no look at P": [["pidfile.ts", `refusal = kernelHolder(sys, path);`, `refusal = undefined;`]],
 };
@@ -42,17 +43,20 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
   try {
     const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
-    for (const name of ["entry.ts", "flock.ts", "pidfile.ts", "publish.ts", "session.ts"]) {
+    for (
+      const name of [
+        "announce.ts",
+        "entry.ts",
+        "flock.ts",
+        "held.ts",
+        "open.ts",
+        "pidfile.ts",
+        "publish.ts",
+        "session.ts",
+      ]
+    ) {
       let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);
-      for (const [file, before, after] of edits) {
-        if (file !== name) continue;
-        const parts = text.split(before);
-        // An edit that no longer fits would leave a mutant that is none.
-        if (parts.length !== 2) {
-          throw new Error(`${name} has ${JSON.stringify(before)} ${parts.length - 1} times, not once`);
-        }
-        text = parts.join(after);
-      }
+      for (const edit of edits) if (edit[0] === name) text = edited(text, edit);
       writeFileSync(join(copy, name), text);
     }
     const [{ tryFlock }, { advance }] = [await load("flock.ts"), await load("pidfile.ts")];

@@ -4,7 +4,8 @@
  * holders, or one from which the lock can never be taken again.
  */
 import type { Attempt, Request } from "../../src/backend.ts";
-import { removeDead, type Step } from "../../src/backend/pidfile.ts";
+import type { Step } from "../../src/backend/pidfile.ts";
+import { removeDead } from "../../src/backend/remove.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";
 import { type Exchange, exchanges } from "./symmetry.ts";
 import { type Answer, clone, Machine, type Operation, PATH, pidOf, STOP, type World } from "./world.ts";

@@ -271,6 +271,28 @@ export class Machine implements System {
   kernelLocks(): undefined {}
 
   mounts(): undefined {}
+  fileSystem(): string {
+    return "local";
+  }
+
+  own(): undefined {}
+
+  descriptorLocks(): undefined {}
+
+  all(): undefined {}
+
+  /** What no back end does. */
+  signal(): never {
+    throw new Error("a back end sent a signal");
+  }
+
+  append(): never {
+    throw new Error("a back end wrote a journal");
+  }
+
+  makeDirectory(): never {
+    throw new Error("a back end made a directory");
+  }
 
   physical(path: string): string {
     return path;

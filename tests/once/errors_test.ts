@@ -6,7 +6,8 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Lock } from "../../mod.ts";
 import { type Agent, AgentError, type Kind, KINDS, type Place, test, within } from "../harness.ts";
-import { underStrace } from "../lockers.ts";
+import { openIn, underStrace } from "../lockers.ts";
+import { deadOwner, leave } from "../pid_files.ts";
 
 /** Lets an agent work under injected faults; returns what each flock(2) of its answered, in order. */
 async function injected(
@@ -134,6 +135,67 @@ for (const kind of KINDS) {
   });
 }
 
+/** Lets an agent work where every such call on its lock file answers so. */
+async function refusing(
+  { agent, path }: Place,
+  kind: Kind,
+  calls: string,
+  code: string,
+  use: (agent: Agent) => unknown,
+) {
+  const log = path("strace.log");
+  const inject = ["-P", path(), "-e", `trace=${calls}`, "-e", `inject=${calls}:error=${code}`];
+  await underStrace(agent, kind, log, inject, async (user) => void await use(user));
+  assertMatch(readFileSync(log, "utf8"), new RegExp(` = -1 ${code} \\(.*?\\) \\(INJECTED\\)`));
+}
+
+for (const kind of KINDS) {
+  test(`tryAcquire() in ${kind} is true, and leaves no record, where the user's quota is used up`, async (place) => {
+    await refusing(place, kind, "pwrite64,write", "EDQUOT", async (agent) => {
+      await agent.lock(place.path(), { backend: "flock" });
+      assertEquals(await agent.tryAcquire(), true);
+      assertEquals(readFileSync(place.path(), "utf8"), "");
+      assertEquals(new Lock(place.path()).tryAcquire(), false);
+    });
+  });
+
+  test(`tryAcquire() in ${kind} outlives a close(2) that fails on a file of /proc`, async (place) => {
+    const log = place.path("strace.log");
+    const inject = ["-P", "/proc/locks", "-e", "trace=close", "-e", "inject=close:error=EIO"];
+    await underStrace(place.agent, kind, log, inject, async (agent) => {
+      await agent.lock(place.path(), { backend: "pidfile" });
+      assertEquals(await agent.tryAcquire(), true);
+      await agent.release();
+    });
+    // Deno without FFI may read nothing there.
+    if (kind !== "deno-no-ffi") assertMatch(readFileSync(log, "utf8"), /close\(.* = -1 EIO .* \(INJECTED\)/);
+  });
+
+  test(`tryAcquire() in ${kind} leaves no descriptor open where statx(2) fails now and then`, async (place) => {
+    const file = place.path("a.lock.pid");
+    new Lock(place.path(), { backend: "pidfile" }).acquireSync();
+    const log = place.path("strace.log");
+    const inject = ["-P", file, "-e", "trace=statx", "-e", "inject=statx:error=ENOMEM:when=2+3"];
+    await underStrace(place.agent, kind, log, inject, async (agent) => {
+      await agent.lock(place.path(), { backend: "pidfile" });
+      for (let i = 0; i < 12; i++) await agent.tryAcquire().catch(() => {});
+      assertEquals(openIn(file, agent.pid), 0);
+    });
+    assertMatch(readFileSync(log, "utf8"), /ENOMEM .* \(INJECTED\)/);
+  });
+
+  // Names that one runtime or another does not know: it says UNKNOWN, or "Unknown system error -122".
+  for (const code of ["EDQUOT", "EOVERFLOW", "ENXIO"]) {
+    test(`tryAcquire() in ${kind} throws LockError with code ${code} where open(2) answers that`, async (place) => {
+      await refusing(place, kind, "openat", code, async (agent) => {
+        await agent.lock(place.path());
+        const error = await failure(agent.tryAcquire());
+        assertEquals([error.name, error.code, error.path], ["LockError", code, place.path()]);
+      });
+    });
+  }
+}
+
 for (const [code, words] of [["EIO", "Input/output error"], ["EBADF", "Bad file descriptor"]]) {
   test(`tryAcquire() in node20 is true at the second try after one ${code} of flock(1)`, async ({ agent, dir, path }) => {
     // In flock(1)'s place: it fails once as that does, and is that from then on.
@@ -151,5 +213,27 @@ exec ${dir}/real "$@"
     assertEquals(await user.tryAcquire(), true);
     assert(existsSync(path("failed")), "flock(1) was not asked where it should have been");
     assertEquals(new Lock(path()).tryAcquire(), false);
+  });
+}
+
+for (const kind of ["deno", "bun", "node20"] as const) {
+  test(`tryAcquire() in ${kind} is not refused by the PID file that it took from a dead owner and could not remove`, async (place) => {
+    let injections = 0;
+    // Which of its opens of the PID file fails decides how far it gets.
+    for (let nth = 1; nth <= 7; nth++) {
+      const path = place.path(`${nth}.lock`);
+      leave(`${path}.pid`, deadOwner());
+      const log = place.path(`${nth}.strace`);
+      const inject = ["-P", `${path}.pid`, "-e", "trace=openat", "-e", `inject=openat:error=EMFILE:when=${nth}`];
+      await underStrace(place.agent, kind, log, inject, async (agent) => {
+        await agent.lock(path, { backend: "flock" });
+        if (await agent.tryAcquire().catch(() => false)) await agent.release();
+        assertEquals(await agent.tryAcquire(), true, `after the open number ${nth} failed`);
+        await agent.release();
+        assertEquals(new Lock(path).tryAcquire(), true, `by another process, after the open number ${nth} failed`);
+      });
+      injections += Number(readFileSync(log, "utf8").includes("(INJECTED)"));
+    }
+    assert(injections >= 4, `only ${injections} were made to fail`);
   });
 }

@@ -127,7 +127,7 @@ const readme = readFileSync(join(repository, "README.md"), "utf8");
 for (const runtime of RUNTIMES) {
   test(`README.md: every block of code runs as it stands in ${runtime}, with the package installed`, async ({ dir, child }) => {
     const blocks = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code);
-    assertEquals(blocks.length, 3);
+    assertEquals(blocks.length, 5);
     mkdirSync(join(dir, "node_modules/@holdfast"), { recursive: true });
     symlinkSync(dirname(packedModule()), join(dir, "node_modules/@holdfast/lock"));
     writeFileSync(join(dir, "deno.json"), JSON.stringify({ imports: { "@holdfast/lock": `${repository}mod.ts` } }));

@@ -1,5 +1,5 @@
 /** What only Node has: its permission model, its warning of too many listeners, and flock(1) on the PATH. */
-import { mkdirSync, readdirSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals, assertMatch } from "@std/assert";
 import { Lock } from "../../mod.ts";
@@ -42,6 +42,24 @@ for (const [kind, flag] of [["node26", "--permission"], ["node20", "--experiment
   });
 }
 
+test("tryAcquire() in node26 with --permission and --allow-ffi stays within the folders that are allowed", async ({ path, agent }) => {
+  mkdirSync(path("allowed"));
+  mkdirSync(path("other"));
+  const here = new URL("../../", import.meta.url).pathname;
+  const allow = [
+    `--allow-fs-read=${here}*`,
+    `--allow-fs-read=${path("allowed")}/*`,
+    `--allow-fs-write=${path("allowed")}/*`,
+  ];
+  const user = await agent("node26", { env: { NODE_OPTIONS: `--permission --allow-ffi ${allow.join(" ")}` } });
+  await user.lock(path("allowed/a.lock"));
+  assertEquals(await user.tryAcquire(), true);
+  await user.lock(path("other/a.lock"), {}, "other");
+  const error = await failure(user.tryAcquire("other"));
+  assertEquals([error.name, error.code], ["LockError", "EACCES"], error.message);
+  assertEquals(readdirSync(path("other")), []);
+});
+
 test("acquire() in node20 50 times on one signal gives no warning of too many listeners", async ({ path, agent }) => {
   const user = await agent("node20"); // Node 26 gives none in any case
   const holder = new Lock(path()).acquireSync();
@@ -51,6 +69,30 @@ test("acquire() in node20 50 times on one signal gives no warning of too many li
   await within(10_000, user.ended);
   assertEquals(user.errors, "");
   holder.release();
+});
+
+test("tryAcquire() in node20 takes a flock(1) that has no option for an exclusive lock, as macOS and FreeBSD may have", async ({ dir, path, agent }) => {
+  // discoteq's flock, src/flock.c: getopt(argc, argv, "+suonw:"), and 64 for what is not among them.
+  const script = `#!/bin/sh
+for option; do
+  case $option in
+    -[!suonw]*) echo "usage: flock [-suno] [-w secs] <file-descriptor-number>" >&2; exit 64 ;;
+  esac
+done
+exec ${dir}/real "$@"
+`;
+  copyFileSync("/usr/bin/flock", path("real"));
+  writeFileSync(path("flock"), script);
+  chmodSync(path("flock"), 0o755);
+  const instead = `mount --bind ${path("flock")} /usr/bin/flock && exec "$@"`;
+  const by = ["unshare", "-m", "sh", "-c", instead, "sh"];
+  const [user, twin] = [await agent("node20", { by }), await agent("node20", { by })];
+  for (const each of [user, twin]) await each.lock(path(), { backend: "flock" });
+  assertEquals([await user.tryAcquire(), await twin.tryAcquire()], [true, false]);
+  assertEquals(new Lock(path()).tryAcquire(), false);
+  await user.release();
+  for (const each of [user, twin]) await each.lock(path(), { backend: "flock", mode: "shared" }, "shared");
+  assertEquals([await user.tryAcquire("shared"), await twin.tryAcquire("shared")], [true, true]);
 });
 
 test("tryAcquire() in node20 is not misled by a directory on the PATH that is called flock", async ({ dir, path, agent }) => {

@@ -1,10 +1,10 @@
 /** What is published, and that a program can use all of it with nothing else there. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, fromFileUrl } from "@std/path";
 import process from "node:process";
 import { type Place, test, within } from "../harness.ts";
-import { deno } from "../tools.ts";
+import { deno, packedModule, tool } from "../tools.ts";
 
 const repository = fromFileUrl(new URL("../../", import.meta.url));
 const program = fromFileUrl(new URL("../fixtures/every_name.ts", import.meta.url));
@@ -89,4 +89,21 @@ test("import of the published files alone type-checks and works in a program tha
   });
   const codes = refused.map((text: string) => text.split(" ")[0]);
   assertEquals(codes, ["ETIMEDOUT", "EDEADLK", "ENOTHELD", "ENOTSUP"]);
+});
+
+test("the npm package has its module in one file, the command in a few, and its types", async (place) => {
+  const folder = dirname(packedModule());
+  const files = readdirSync(`${folder}/bin`);
+  assert(files.includes("main.js") && files.length < 25, files.join(" "));
+  assert(!/^import /m.test(readFileSync(packedModule(), "utf8")), "each file costs Node a millisecond");
+  const { types, exports } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
+  assertEquals([types, exports["."].types], ["./mod.d.ts", "./mod.d.ts"]);
+  for (const [, file] of readFileSync(`${folder}/mod.d.ts`, "utf8").matchAll(/ from "\.\/(.+)\.js"/g)) {
+    assert(readFileSync(`${folder}/${file}.d.ts`, "utf8").includes("export"), file);
+  }
+  mkdirSync(place.path("node_modules/@holdfast"), { recursive: true });
+  symlinkSync(folder, place.path("node_modules/@holdfast/lock"));
+  copyFileSync(program, place.path("program.mts"));
+  const user = place.child(tool("node26"), ["program.mts", place.path()], { cwd: place.dir });
+  assertEquals(JSON.parse(await within(20_000, user.line())).granted, true, user.errors);
 });

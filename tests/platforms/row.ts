@@ -1,0 +1,26 @@
+/** The contract of the platform matrix: what a group of places gives. */
+
+/** What became of the behaviour tests in one place, in one runtime. */
+export interface Row {
+  /** Such as `NFS v4.2`. */
+  readonly place: string;
+  /** Such as `Deno without FFI`. */
+  readonly runtime: string;
+  readonly passed: number;
+  readonly failed: number;
+  /** Why it was not run, or not all of it. */
+  readonly notRun?: string;
+  /** What a reader should know of it. */
+  readonly remark?: string;
+}
+
+/** How a group is to be run. */
+export interface Circumstances {
+  /** All of it; else what fits into CI, in seconds. */
+  readonly long: boolean;
+  /** A directory of its own. */
+  readonly dir: string;
+}
+
+/** Sets up its places, one after the other, runs the behaviours there, and takes everything down again. */
+export type Group = (circumstances: Circumstances) => Promise<Row[]>;

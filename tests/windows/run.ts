@@ -1,0 +1,228 @@
+/**
+ * `deno task test:wine`: the Windows code on Debian's Wine, in deno.exe with FFI, in deno.exe without, and in bun.exe.
+ * Then all of them against each other. Ends with `N passed, N failed`.
+ *
+ *   run.ts [--short] [behaviour] [console] [mixed] [kills]    all, if none is named
+ */
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline";
+import { clearTimeout, setTimeout as later } from "node:timers";
+import { setTimeout } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { type Way, WAYS, windowsPath, Wine } from "./wine.ts";
+
+const { values: { short }, positionals: wanted } = parseArgs({
+  options: { short: { type: "boolean", default: false } },
+  allowPositionals: true,
+});
+
+/** Increments of each of six processes. */
+const TIMES = short ? 25 : 1_000;
+/** Holders that are killed, and how soon, in milliseconds, the next must have the lock. */
+const KILLS = short ? 6 : 50, FREE_WITHIN = 1_000;
+/** Minutes, for six processes on a machine that is busy with other things. */
+const PATIENCE = 30;
+
+const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+const ways = Object.keys(WAYS) as Way[]; // the keys are just those
+const [FFI, PLAIN, BUN] = ways;
+
+/** One row of the report. */
+interface Row {
+  readonly what: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly remark: string;
+}
+
+const output = (child: ChildProcess): Promise<{ text: string; code: number | null }> => {
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding("utf8").on("data", (part) => text += part);
+  child.stdin?.end();
+  return new Promise((resolve) => child.on("close", (code) => resolve({ text, code })));
+};
+
+/** The behaviour tests, in one way. */
+async function behaviour(wine: Wine, way: Way, dir: string): Promise<Row> {
+  const child = wine.spawn(way, dir, here("behaviour_test.ts"), [], "test");
+  const timer = later(() => child.kill("SIGKILL"), 240_000);
+  const { text, code } = await output(child);
+  clearTimeout(timer);
+  const [passed, failed] =
+    (WAYS[way].runtime === "deno" ? [/(\d+) passed/, /(\d+) failed/] : [/^\s*(\d+) pass$/m, /^\s*(\d+) fail$/m])
+      .map((pattern) => Number(pattern.exec(text)?.[1] ?? NaN));
+  // A run that said nothing that can be counted has failed, whatever its exit code: Wine's are not to be relied on.
+  const counted = passed + failed > 0;
+  if (!counted || failed > 0) console.log(text);
+  return {
+    what: `behaviour, ${way}`,
+    passed: passed || 0,
+    failed: counted ? failed : 1,
+    remark: counted ? "" : `its tests could not be counted; it ended with ${code}`,
+  };
+}
+
+/** Six processes add to one number, each under the lock. */
+async function mixed(wine: Wine, dir: string): Promise<Row> {
+  const [lock, counter] = [join(dir, "mixed.lock"), join(dir, "counter")];
+  writeFileSync(counter, "0");
+  const cast = [FFI, PLAIN, PLAIN, BUN, BUN, BUN];
+  const began = performance.now();
+  const children = cast.map((way) =>
+    wine.spawn(way, dir, here("worker.ts"), ["count", windowsPath(lock), windowsPath(counter), String(TIMES)])
+  );
+  const timer = later(() => children.forEach((child) => child.kill("SIGKILL")), PATIENCE * 60_000);
+  const results = await Promise.all(children.map(output));
+  clearTimeout(timer);
+  const [number, wanted] = [Number(readFileSync(counter, "utf8")), cast.length * TIMES];
+  const done = results.filter(({ text }) => text.includes("done by LockFileEx")).length;
+  if (done < cast.length) console.log(results.map(({ text }, i) => `${cast[i]}: ${text}`).join("\n"));
+  const good = number === wanted && done === cast.length;
+  return {
+    what: "3 deno.exe (1 with FFI, 2 without) and 3 bun.exe",
+    passed: Number(good),
+    failed: Number(!good),
+    remark: `${number} of ${wanted} increments, ${done} of ${cast.length} done, ${
+      Math.round((performance.now() - began) / 1000)
+    } s`,
+  };
+}
+
+/** A process that waits for the lock, and then holds it. */
+class Holder {
+  readonly child: ChildProcess;
+  readonly waits: Promise<void>;
+  readonly held: Promise<{ holder: Holder; pid: string }>;
+  errors = "";
+
+  constructor(child: ChildProcess) {
+    this.child = child;
+    child.stderr?.setEncoding("utf8").on("data", (text) => this.errors += text);
+    const lines = createInterface({ input: child.stdout! }); // `!`: it is a pipe
+    this.waits = new Promise((resolve) => lines.on("line", (line) => line === "waiting" && resolve()));
+    this.held = new Promise((resolve) =>
+      lines.on("line", (line) => line.startsWith("held ") && resolve({ holder: this, pid: line.split(" ")[1] }))
+    );
+  }
+}
+
+const within = <T>(milliseconds: number, promise: Promise<T>): Promise<T | undefined> =>
+  Promise.race([promise, setTimeout(milliseconds, undefined, { ref: false })]);
+
+/**
+ * Each holder is killed while two others wait: by SIGKILL from outside Wine,
+ * and by `TerminateProcess` inside, in turn.
+ */
+async function kills(wine: Wine, dir: string): Promise<Row> {
+  const lock = windowsPath(join(dir, "kills.lock"));
+  const all: Holder[] = [];
+  const start = () => {
+    const holder = new Holder(wine.spawn(ways[all.length % ways.length], dir, here("worker.ts"), ["hold", lock]));
+    all.push(holder);
+    return holder;
+  };
+  const times: number[] = [];
+  const killer = wine.spawn(FFI, dir, here("worker.ts"), ["kill"]);
+  try {
+    await once(killer.stdout!, "data"); // `!`: it is a pipe
+    let held = await within(30_000, start().held);
+    const waiters = [start(), start()];
+    while (held && times.length < KILLS) {
+      // All of them: the start of a process takes what a busy machine has, and is not what is measured.
+      await within(30_000, Promise.all(waiters.map((each) => each.waits)));
+      const began = performance.now();
+      if (times.length % 2 === 0) held.holder.child.kill("SIGKILL");
+      else killer.stdin?.write(`${held.pid}\n`);
+      held = await within(30_000, Promise.race(waiters.map((each) => each.held)));
+      times.push(performance.now() - began);
+      if (!held) break;
+      waiters.splice(waiters.indexOf(held.holder), 1);
+      waiters.push(start());
+    }
+    if (!held) console.log(all.map(({ errors }) => errors).join(""));
+  } finally {
+    for (const child of [killer, ...all.map(({ child }) => child)]) child.kill("SIGKILL");
+  }
+  const good = times.filter((time) => time <= FREE_WITHIN).length;
+  const [median, worst] = [0.5, 1].map((part) =>
+    Math.round(times.toSorted((a, b) => a - b)[Math.ceil(times.length * part) - 1])
+  );
+  return {
+    what: `${KILLS} kills of a holder, the next has the lock within ${FREE_WITHIN} ms`,
+    passed: good,
+    failed: KILLS - good,
+    remark: `median ${median} ms, worst ${worst} ms`,
+  };
+}
+
+/** Ctrl-C on a console ends deno.exe while it waits, synchronously or not, and while it holds. */
+async function ctrlC(wine: Wine, dir: string): Promise<Row> {
+  const lock = join(dir, "console.lock");
+  let passed = 0;
+  const remarks: string[] = [];
+  const children: ChildProcess[] = [];
+  /** Types Ctrl-C once it has said `word`; how long, in milliseconds, it then took to end. */
+  const ended = async (what: string, word: string): Promise<void> => {
+    const child = wine.spawnOnConsole(FFI, dir, here("worker.ts"), [what, windowsPath(lock)]);
+    children.push(child);
+    let text = "";
+    const said = new Promise<void>((resolve) =>
+      child.stdout.setEncoding("utf8").on("data", (part) => (text += part).includes(word) && resolve())
+    );
+    const over = once(child, "exit");
+    await within(30_000, said);
+    await setTimeout(200); // until it does what it has said
+    const began = performance.now();
+    child.stdin.write("\x03");
+    const result = await within(10_000, over);
+    remarks.push(`${what} ${word}: ${result ? `${Math.round(performance.now() - began)} ms` : `not ended: ${text}`}`);
+    passed += Number(result !== undefined && text.includes(word));
+  };
+  const hold = () => {
+    const holder = new Holder(wine.spawn(BUN, dir, here("worker.ts"), ["hold", windowsPath(lock)]));
+    children.push(holder.child);
+    return within(30_000, holder.held);
+  };
+  try {
+    await ended("hold", "held");
+    // Which is free again.
+    passed += Number(await hold() !== undefined);
+    await ended("hold", "waiting");
+    await ended("hold-sync", "waiting");
+  } finally {
+    for (const child of children) child.kill("SIGKILL");
+  }
+  const what =
+    "Ctrl-C ends deno.exe as it holds, and the lock is free; and as it waits (bun.exe not run: it crashes on it)";
+  return { what, passed, failed: 4 - passed, remark: remarks.join(", ") };
+}
+
+const chosen = (part: string) => wanted.length === 0 || wanted.includes(part);
+const dir = mkdtempSync(join(tmpdir(), "holdfast-wine-"));
+const wine = await Wine.start();
+const rows: Row[] = [];
+try {
+  const show = (
+    row: Row,
+  ) => (rows.push(row),
+    console.log(`${wine.name}: ${row.what}: ${row.passed} passed, ${row.failed} failed ${row.remark}`));
+  if (chosen("behaviour")) { for (const way of ways) show(await behaviour(wine, way, dir)); }
+  if (chosen("console")) show(await ctrlC(wine, dir));
+  if (chosen("mixed")) show(await mixed(wine, dir));
+  if (chosen("kills")) show(await kills(wine, dir));
+} finally {
+  await wine.stop();
+  rmSync(dir, { recursive: true, force: true });
+}
+const [passed, failed] = [
+  rows.reduce((sum, row) => sum + row.passed, 0),
+  rows.reduce((sum, row) => sum + row.failed, 0),
+];
+console.log(`\n${passed} passed, ${failed} failed`);
+process.exit(failed === 0 && passed > 0 ? 0 : 1);
