@@ -33,7 +33,9 @@ export function tryFlock(sys: System, request: Request, session?: Session): Atte
       // for a moment, which would refuse others, name the wrong holder, and wake whoever watches the file.
       const refusal = lookEarly(sys, request.path);
       if (refusal) return { refusal, early: true };
-      opened = failure ? reopen(sys, request, failure) : open(sys, request);
+      const found = failure ? reopen(sys, request, failure) : open(sys, request);
+      if (found === "leased") return { refusal: leased, early: true };
+      opened = found;
     }
     try {
       const attempt = tryOn(sys, opened, request, session);
@@ -49,6 +51,12 @@ export function tryFlock(sys: System, request: Request, session?: Session): Atte
   }
   throw new SystemError("ESTALE", "the lock file is being replaced again and again");
 }
+
+/** Refused by whoever has a lease on the file: fcntl(2), F_SETLEASE. The kernel asks for it back, and breaks it in the end. */
+const leased: Refusal = {
+  token: undefined,
+  who: () => ({ doubt: "another program has a lease on the file (a Samba or NFS server?), and was asked to end it" }),
+};
 
 /** What a try on an open file comes to. undefined: it was replaced, try anew. */
 type Outcome = (Taken & { readonly dead?: boolean }) | { readonly refusal: Refusal } | undefined;

@@ -7,14 +7,21 @@ import { isThere, type Opened } from "./session.ts";
 /** What an open answers where the file may not be written but perhaps be read. */
 const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
 
+/**
+ * What an open with O_NONBLOCK answers while another process has a lease on the file, for 45 s at most (open(2)).
+ * An NFSv4 server that has delegated it to a client has one.
+ */
+const LEASED = new Set(["EWOULDBLOCK", "EAGAIN"]);
+
 /** 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too. */
-export function open(sys: System, { path, fileMode }: Request): Opened {
+export function open(sys: System, { path, fileMode }: Request): Opened | "leased" {
   let first: SystemError | undefined;
   for (const access of ["create", "write", "read"] satisfies Access[]) {
     try {
       return regular(sys.openLock(path, access, fileMode), access !== "read");
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
+      if (LEASED.has(error.code)) return "leased";
       first ??= error;
       if (!NOT_WRITABLE.has(error.code)) throw explain(sys, path, first);
     }
@@ -35,11 +42,12 @@ export function regular(file: OpenFile, writable: boolean): Opened {
 }
 
 /** Once more, to read and write. `failure`: what the other way came to. */
-export function reopen(sys: System, { path, fileMode }: Request, failure: SystemError): Opened {
+export function reopen(sys: System, { path, fileMode }: Request, failure: SystemError): Opened | "leased" {
   let file: OpenFile;
   try {
     file = sys.openLock(path, "write", fileMode);
-  } catch {
+  } catch (error) {
+    if (error instanceof SystemError && LEASED.has(error.code)) return "leased";
     if (failure.code !== "EBADF") throw failure; // that it cannot be opened for writing either is not the user's problem
     const words = `${failure.message}: on NFSv4 an exclusive lock takes the right to write the file`;
     throw new SystemError("EBADF", words, { cause: failure });
