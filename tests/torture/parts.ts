@@ -1,6 +1,5 @@
 /** The parts of the torture: a line each. */
 import { deliberate } from "./deliberate.ts";
-import { emulated } from "./emulated.ts";
 import { faults } from "./faults.ts";
 import { fuzz } from "./fuzz.ts";
 import { leaks } from "./leaks.ts";
@@ -15,6 +14,5 @@ export const PARTS: Readonly<Record<string, readonly [part: Part, share: number]
   faults: [faults, 8],
   fuzz: [fuzz, 5],
   leaks: [leaks, 5],
-  emulated: [emulated, 4],
   soak: [soak, 12],
 };

@@ -1,5 +1,5 @@
 /**
- * How a lock behaves on Windows. `run.ts` runs this in Wine, in deno.exe with
+ * How a lock behaves on Windows. trials.ts runs this in Wine, in deno.exe with
  * FFI, in deno.exe without, and in bun.exe; it would run on Windows just so.
  */
 import assert from "node:assert/strict";

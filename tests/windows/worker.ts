@@ -1,5 +1,5 @@
 /**
- * What runs in Wine, in one of the ways, while `run.ts` looks on:
+ * What runs in Wine, in one of the ways, while trials.ts looks on:
  *
  *   worker.ts count LOCK COUNTER TIMES   adds 1 to the number in a file, under the lock
  *   worker.ts hold LOCK                  waits for the lock, prints `held PID`, and holds it until it is killed

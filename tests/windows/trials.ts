@@ -1,46 +1,35 @@
 /**
- * `deno task test:wine`: the Windows code on Debian's Wine, in deno.exe with FFI, in deno.exe without, and in bun.exe.
- * Then all of them against each other. Ends with `N passed, N failed`.
- *
- *   run.ts [--short] [behaviour] [console] [mixed] [kills]    all, if none is named
+ * What is tried on Wine: the behaviour tests in deno.exe with FFI, in deno.exe
+ * without, and in bun.exe; all of them against each other; kills; Ctrl-C.
  */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { createInterface } from "node:readline";
 import { clearTimeout, setTimeout as later } from "node:timers";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
+import type { Row } from "../platforms/row.ts";
 import { count } from "../runners.ts";
 import { type Way, WAYS, windowsPath, Wine } from "./wine.ts";
 
-const { values: { short }, positionals: wanted } = parseArgs({
-  options: { short: { type: "boolean", default: false } },
-  allowPositionals: true,
-});
+/** How much is tried. */
+export interface Extent {
+  /** Increments of each of six processes. */
+  readonly times: number;
+  /** Holders that are killed. */
+  readonly kills: number;
+}
 
-/** Increments of each of six processes. */
-const TIMES = short ? 25 : 1_000;
-/** Holders that are killed, and how soon, in milliseconds, the next must have the lock. */
-const KILLS = short ? 6 : 50, FREE_WITHIN = 1_000;
+/** How soon, in milliseconds, the next must have the lock of a holder that was killed. */
+const FREE_WITHIN = 1_000;
 /** Minutes, for six processes on a machine that is busy with other things. */
 const PATIENCE = 30;
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 const ways = Object.keys(WAYS) as Way[]; // the keys are just those
 const [FFI, PLAIN, BUN] = ways;
-
-/** One row of the report. */
-interface Row {
-  readonly what: string;
-  readonly passed: number;
-  readonly failed: number;
-  readonly remark: string;
-}
 
 const output = (child: ChildProcess): Promise<{ text: string; code: number | null }> => {
   let text = "";
@@ -50,7 +39,7 @@ const output = (child: ChildProcess): Promise<{ text: string; code: number | nul
 };
 
 /** The behaviour tests, in one way. */
-async function behaviour(wine: Wine, way: Way, dir: string): Promise<Row> {
+async function behaviour(wine: Wine, dir: string, way: Way): Promise<Row> {
   const child = wine.spawn(way, dir, here("behaviour_test.ts"), [], "test");
   const timer = later(() => child.kill("SIGKILL"), 240_000);
   const { text, code } = await output(child);
@@ -58,28 +47,29 @@ async function behaviour(wine: Wine, way: Way, dir: string): Promise<Row> {
   // Wine's exit codes are not to be relied on: 0 stands for whatever it was.
   const { passed, failed, broken } = count(WAYS[way].runtime, text, 0);
   if (failed > 0) console.log(text);
-  const remark = broken === undefined ? "" : `its tests could not be counted; it ended with ${code}`;
-  return { what: `behaviour, ${way}`, passed, failed, remark };
+  const remark = broken === undefined ? undefined : `its tests could not be counted; it ended with ${code}`;
+  return { place: wine.name, runtime: way, passed, failed, remark };
 }
 
 /** Six processes add to one number, each under the lock. */
-async function mixed(wine: Wine, dir: string): Promise<Row> {
+async function mixed(wine: Wine, dir: string, { times }: Extent): Promise<Row> {
   const [lock, counter] = [join(dir, "mixed.lock"), join(dir, "counter")];
   writeFileSync(counter, "0");
   const cast = [FFI, PLAIN, PLAIN, BUN, BUN, BUN];
   const began = performance.now();
   const children = cast.map((way) =>
-    wine.spawn(way, dir, here("worker.ts"), ["count", windowsPath(lock), windowsPath(counter), String(TIMES)])
+    wine.spawn(way, dir, here("worker.ts"), ["count", windowsPath(lock), windowsPath(counter), String(times)])
   );
   const timer = later(() => children.forEach((child) => child.kill("SIGKILL")), PATIENCE * 60_000);
   const results = await Promise.all(children.map(output));
   clearTimeout(timer);
-  const [number, wanted] = [Number(readFileSync(counter, "utf8")), cast.length * TIMES];
+  const [number, wanted] = [Number(readFileSync(counter, "utf8")), cast.length * times];
   const done = results.filter(({ text }) => text.includes("done by LockFileEx")).length;
   if (done < cast.length) console.log(results.map(({ text }, i) => `${cast[i]}: ${text}`).join("\n"));
   const good = number === wanted && done === cast.length;
   return {
-    what: "3 deno.exe (1 with FFI, 2 without) and 3 bun.exe",
+    place: `${wine.name}, one counter`,
+    runtime: "3 deno.exe (1 with FFI, 2 without) and 3 bun.exe",
     passed: Number(good),
     failed: Number(!good),
     remark: `${number} of ${wanted} increments, ${done} of ${cast.length} done, ${
@@ -113,7 +103,7 @@ const within = <T>(milliseconds: number, promise: Promise<T>): Promise<T | undef
  * Each holder is killed while two others wait: by SIGKILL from outside Wine,
  * and by `TerminateProcess` inside, in turn.
  */
-async function kills(wine: Wine, dir: string): Promise<Row> {
+async function kills(wine: Wine, dir: string, { kills }: Extent): Promise<Row> {
   const lock = windowsPath(join(dir, "kills.lock"));
   const all: Holder[] = [];
   const start = () => {
@@ -127,7 +117,7 @@ async function kills(wine: Wine, dir: string): Promise<Row> {
     await once(killer.stdout!, "data"); // `!`: it is a pipe
     let held = await within(30_000, start().held);
     const waiters = [start(), start()];
-    while (held && times.length < KILLS) {
+    while (held && times.length < kills) {
       // All of them: the start of a process takes what a busy machine has, and is not what is measured.
       await within(30_000, Promise.all(waiters.map((each) => each.waits)));
       const began = performance.now();
@@ -148,10 +138,12 @@ async function kills(wine: Wine, dir: string): Promise<Row> {
     Math.round(times.toSorted((a, b) => a - b)[Math.ceil(times.length * part) - 1])
   );
   return {
-    what: `${KILLS} kills of a holder, the next has the lock within ${FREE_WITHIN} ms`,
+    place: `${wine.name}, kills`,
+    runtime: ways.join(", "),
     passed: good,
-    failed: KILLS - good,
-    remark: `median ${median} ms, worst ${worst} ms`,
+    failed: kills - good,
+    remark:
+      `${kills} holders killed, the next has the lock within ${FREE_WITHIN} ms: median ${median} ms, worst ${worst} ms`,
   };
 }
 
@@ -192,31 +184,20 @@ async function ctrlC(wine: Wine, dir: string): Promise<Row> {
   } finally {
     for (const child of children) child.kill("SIGKILL");
   }
-  const what =
-    "Ctrl-C ends deno.exe as it holds, and the lock is free; and as it waits (bun.exe not run: it crashes on it)";
-  return { what, passed, failed: 4 - passed, remark: remarks.join(", ") };
+  return {
+    place: `${wine.name}, Ctrl-C on a console`,
+    runtime: FFI,
+    passed,
+    failed: 4 - passed,
+    notRun: `${BUN}, because it crashes on it`,
+    remark: `it ends as it holds, and the lock is free; and as it waits: ${remarks.join(", ")}`,
+  };
 }
 
-const chosen = (part: string) => wanted.length === 0 || wanted.includes(part);
-const dir = mkdtempSync(join(tmpdir(), "holdfast-wine-"));
-const wine = await Wine.start();
-const rows: Row[] = [];
-try {
-  const show = (
-    row: Row,
-  ) => (rows.push(row),
-    console.log(`${wine.name}: ${row.what}: ${row.passed} passed, ${row.failed} failed ${row.remark}`));
-  if (chosen("behaviour")) { for (const way of ways) show(await behaviour(wine, way, dir)); }
-  if (chosen("console")) show(await ctrlC(wine, dir));
-  if (chosen("mixed")) show(await mixed(wine, dir));
-  if (chosen("kills")) show(await kills(wine, dir));
-} finally {
-  await wine.stop();
-  rmSync(dir, { recursive: true, force: true });
-}
-const [passed, failed] = [
-  rows.reduce((sum, row) => sum + row.passed, 0),
-  rows.reduce((sum, row) => sum + row.failed, 0),
+/** All of it, a row each. */
+export const TRIALS: readonly ((wine: Wine, dir: string, extent: Extent) => Promise<Row>)[] = [
+  ...ways.map((way) => (wine: Wine, dir: string) => behaviour(wine, dir, way)),
+  ctrlC,
+  mixed,
+  kills,
 ];
-console.log(`\n${passed} passed, ${failed} failed`);
-process.exit(failed === 0 && passed > 0 ? 0 : 1);
