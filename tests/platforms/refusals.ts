@@ -19,6 +19,9 @@ export const NAMES: Readonly<Record<Kind, string>> = {
   node20: "Node 20",
 };
 
+/** The places' names, before the error's. */
+export const REFUSALS = "FUSE, flock(2) answers";
+
 /** What a try comes to with `backend: "auto"`, and with `"flock"`. */
 interface Outcome {
   readonly auto: string;
@@ -95,7 +98,7 @@ export async function refusals({ dir }: Circumstances): Promise<Row[]> {
     const crew = new Crew(kind, { by: keeper.by, allow: home });
     try {
       const untried = await keeper.run(`LIAR='${liar}'\n${fuse('"$LIAR" named "$0.src" "$0"')}`, at);
-      if (untried !== undefined) return [{ ...ROW, place: "FUSE, flock(2) answers an error", notRun: untried }];
+      if (untried !== undefined) return [{ ...ROW, place: REFUSALS, notRun: untried }];
       const site = { crew, a: await crew.agent(), b: await crew.agent(), folder: at, seen: `${at}.src`, remote: true };
       for (const code of Object.keys(ERRORS)) {
         const wrong = new Wrong();
@@ -112,7 +115,7 @@ export async function refusals({ dir }: Circumstances): Promise<Row[]> {
   }
   return [...found].map(([code, { passed, wrong }]) => ({
     ...ROW,
-    place: `FUSE, flock(2) answers ${code}`,
+    place: `${REFUSALS} ${code}`,
     passed,
     failed: wrong.length,
     remark: wrong.length > 0

@@ -11,6 +11,9 @@ import { NAMES } from "./refusals.ts";
 import type { Circumstances, Row } from "./row.ts";
 import { folder } from "./suite.ts";
 
+/** The place's name. */
+export const SSHFS = "FUSE, sshfs by two mounts";
+
 /** In ssh's place: the server's part of it, here. */
 const SERVER = "/usr/lib/openssh/sftp-server";
 
@@ -22,7 +25,7 @@ printf '#!/bin/sh\\nexec ${SERVER}\\n' > "$0.ssh"; chmod +x "$0.ssh"; mkdir "$0/
 for each in one two; do sshfs -o "ssh_command=$0.ssh" "here:$0/real" "$0/$each"; done`;
 
 /** What the lock cannot promise, in the words of src/mounts.ts. */
-const SSHFS = /fuse\.sshfs .*sshfs keeps flock\(2\) in one mount: other hosts are not excluded, nor another mount/;
+const SAID = /fuse\.sshfs .*sshfs keeps flock\(2\) in one mount: other hosts are not excluded, nor another mount/;
 /** The same where the table of mounts may not be read, so that all FUSE is one. */
 const FUSE = /on fuse\b.*its program decides .*another mount of the same files is not excluded/;
 
@@ -30,7 +33,7 @@ const FUSE = /on fuse\b.*its program decides .*another mount of the same files i
 async function check(crew: Crew, keeper: Keeper, at: string, wrong: Wrong): Promise<void> {
   const agent = await crew.agent();
   const blind = crew.kind === "deno-no-ffi";
-  const words = blind ? FUSE : SSHFS;
+  const words = blind ? FUSE : SAID;
   const name = `${crew.kind}.lock`;
   const here = (mount: string) => `${at}/${mount}/${name}`;
   const [one, two] = [await crew.lock(agent, here("one")), await crew.lock(agent, here("two"))];
@@ -62,7 +65,7 @@ async function check(crew: Crew, keeper: Keeper, at: string, wrong: Wrong): Prom
     timeout: 60_000,
   });
   const said = doctor.stdout.replace(/\s+/g, " ");
-  wrong.expect("holdfast doctor says so", SSHFS.test(said) || said || doctor.stderr, true);
+  wrong.expect("holdfast doctor says so", SAID.test(said) || said || doctor.stderr, true);
 }
 
 export async function sshfs({ dir }: Circumstances): Promise<Row[]> {
@@ -71,7 +74,7 @@ export async function sshfs({ dir }: Circumstances): Promise<Row[]> {
   const keeper = new Keeper(own);
   try {
     const untried = await keeper.run(MAKE, at);
-    if (untried !== undefined) return [{ place: PLACE, runtime: "all", passed: 0, failed: 0, notRun: untried }];
+    if (untried !== undefined) return [{ place: SSHFS, runtime: "all", passed: 0, failed: 0, notRun: untried }];
     const rows: Row[] = [];
     for (const kind of KINDS) {
       // Without FFI it has to be allowed to ask; the table of mounts it may read with all permissions only.
@@ -87,7 +90,7 @@ export async function sshfs({ dir }: Circumstances): Promise<Row[]> {
       const remark = failed > 0
         ? `failed: ${wrong.sentences.join("; ")}`
         : `both mounts grant the lock, as the lock says${NOT_NAMED[kind] ?? ""}; fileSystem: "local" refuses`;
-      rows.push({ place: PLACE, runtime: NAMES[kind], passed: wrong.checks - failed, failed, remark });
+      rows.push({ place: SSHFS, runtime: NAMES[kind], passed: wrong.checks - failed, failed, remark });
     }
     return rows;
   } finally {
@@ -95,5 +98,4 @@ export async function sshfs({ dir }: Circumstances): Promise<Row[]> {
   }
 }
 
-const PLACE = "FUSE, sshfs by two mounts";
 const NOT_NAMED: { readonly [kind in Kind]?: string } = { "deno-no-ffi": " (of FUSE: it may not read which)" };
