@@ -35,7 +35,7 @@ for (const name of chosen) {
   if (!Object.hasOwn(GROUPS, name)) throw new RangeError(`--only knows ${Object.keys(GROUPS).join(", ")}, not ${name}`);
 }
 
-const dir = mkdtempSync(join(tmpdir(), "holdfast-platforms-"));
+const dir = mkdtempSync(join(tmpdir(), "holdfast-"));
 chmodSync(dir, 0o755); // for the tests with another user
 
 /** A group that throws is one failure, and the others are run all the same. */
