@@ -3,6 +3,7 @@
  * not a local disk means for a lock.
  */
 
+import { printable } from "./record.ts";
 import { deviceOf } from "./sys/locks.ts";
 import type { FileStat } from "./sys/sys.ts";
 
@@ -16,8 +17,8 @@ export interface Mount {
   readonly options: readonly string[];
 }
 
-/** Such as `fuse.sshfs (me@host:/srv) at /mnt`. */
-export const describeMount = ({ type, source, at }: Mount): string => `${type} (${source}) at ${at}`;
+/** Such as `fuse.sshfs (me@host:/srv) at /mnt`. Whoever may mount by FUSE chooses the words, not root alone. */
+export const describeMount = ({ type, source, at }: Mount): string => printable(`${type} (${source}) at ${at}`);
 
 /** Blanks and the like stand there as octal numbers. */
 const unescape = (text: string) =>

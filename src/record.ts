@@ -53,7 +53,7 @@ const TEXT_FIELDS = [
 ] as const;
 
 /** Text that a terminal can be trusted with: a command line may hold escape sequences, or turn the line around. */
-const printable = (text: string) => text.replace(/[\p{C}\u2028\u2029]/gu, "\u00b7");
+export const printable = (text: string) => text.replace(/[\p{C}\u2028\u2029]/gu, "\u00b7");
 
 /** Who holds a lock, or held it. `String(holder)` is a phrase for people. */
 export class LockHolder implements HolderFields {

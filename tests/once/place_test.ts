@@ -22,6 +22,11 @@ const on = (type: string | undefined, mounts?: string): System => ({
   mounts: () => mounts && `22 1 254:0 / / rw - ext4 /dev/vda rw\n36 25 0:47 / /mnt rw,nosuid shared:5 - ${mounts}\n`,
 });
 
+test("placeOf() gives a terminal no escape sequence that a mount has in its name", () => {
+  const place = placeOf(on("fuse", "fuse.bindfs /srv\x1b[2J\u202e rw"), "/mnt/a.lock");
+  assertEquals(typeof place === "object" && place.where, "fuse.bindfs (/srv·[2J·) at /mnt");
+});
+
 test("placeOf() finds out which mounts may grant one lock twice", () => {
   for (
     const [type, mounts, expected] of [
