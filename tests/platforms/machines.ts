@@ -7,8 +7,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { repository, runTests } from "../runners.ts";
 import { bunOnArm64, bunOnMusl, denoOnArm64, type Machine } from "./machines/machines.ts";
-import type { Group, Row } from "./row.ts";
-import type { Exclusion } from "./suite.ts";
+import { type Circumstances, type Group, isWanted, type Row } from "./row.ts";
+import { excluded, type Exclusion } from "./suite.ts";
 
 const ALL = readdirSync(join(repository, "tests")).filter((name) => name.endsWith("_test.ts")).sort();
 
@@ -20,11 +20,23 @@ interface Tried {
   readonly files: readonly string[];
   /** Why not all of them. */
   readonly why?: string;
-  readonly exclusions?: readonly Exclusion[];
+  /** By the files that they are in. */
+  readonly exclusions?: Readonly<Record<string, readonly Exclusion[]>>;
 }
 
-/** Every C call, and what a lock does at all. */
-const CORE = ["sys_test.ts", "sys_errno_test.ts", "lock_test.ts", "again_test.ts", "shared_test.ts", "leased_test.ts"];
+/** All that has no process beside its own, and of the others what a lock does at all. */
+const FEW = [
+  ...[
+    "again_test.ts",
+    "deadlock_test.ts",
+    "layout_test.ts",
+    "leased_test.ts",
+    "lock_test.ts",
+    "options_errors_test.ts",
+  ],
+  ...["record_test.ts", "reenter_test.ts", "reentrant_test.ts", "refusal_test.ts", "sync_wait_test.ts", "sys_test.ts"],
+  ...["sys_errno_test.ts", "wait_test.ts", "waiting_abort_test.ts", "within_test.ts", "pidfile_test.ts"],
+];
 
 const TRIED: readonly Tried[] = [
   { place: "musl x86-64", runtime: "Bun", setUp: bunOnMusl, files: ALL },
@@ -33,7 +45,7 @@ const TRIED: readonly Tried[] = [
     place: "arm64 (qemu-user)",
     runtime: "Deno",
     setUp: denoOnArm64,
-    files: CORE,
+    files: FEW,
     why: "a process that locks takes 10 to 30 s to start there",
   },
 ];
@@ -41,45 +53,43 @@ const TRIED: readonly Tried[] = [
 /** Minutes, for one file of tests. */
 const PATIENCE = 15;
 
-async function run({ place, runtime, setUp, files, why, exclusions = [] }: Tried): Promise<Row> {
-  const row = { place, runtime };
+export const machines: Group = async (circumstances) => {
+  const rows: Row[] = [];
+  for (const each of TRIED.filter(({ place }) => isWanted(place, circumstances))) {
+    rows.push(await run(each, circumstances));
+  }
+  return rows;
+};
+
+async function run(tried: Tried, { long }: Circumstances): Promise<Row> {
+  const { place, runtime, setUp, files, why, exclusions = {} } = tried;
+  const row = { place, runtime, passed: 0, failed: 0 };
+  if (!long) return { ...row, notRun: "in the long form only" };
   let machine: Machine;
   try {
     machine = setUp();
   } catch (error) {
-    return { ...row, passed: 0, failed: 0, notRun: String(error).split("\n")[0] };
+    return { ...row, notRun: String(error).split("\n")[0] };
   }
   const { runtime: runner, binary, by, env } = machine;
-  const skipped = exclusions.map(({ test }) => test);
-  let passed = 0, failed = 0;
   const failures: string[] = [];
   for (const file of files) {
-    const skip = skipped.filter((name) => name.startsWith(file));
-    const result = await runTests(runner, {
-      files: [`tests/${file}`],
-      binary,
-      by,
-      env,
-      skip,
-      limit: PATIENCE * 60_000,
-    });
-    passed += result.passed;
-    failed += result.failed;
+    const skip = (exclusions[file] ?? []).map(({ test }) => test);
+    const limit = PATIENCE * 60_000;
+    const result = await runTests(runner, { files: [`tests/${file}`], binary, by, env, skip, limit });
+    row.passed += result.passed;
+    row.failed += result.failed;
     failures.push(...result.failures);
     console.error(`${place}, ${runtime}: ${file}: ${result.passed} passed, ${result.failed} failed`);
     if (result.failed > 0) console.error(result.output);
   }
-  const left = files.length < ALL.length
-    ? `${ALL.length - files.length} of ${ALL.length} files of tests: ${why}`
-    : undefined;
-  return { ...row, passed, failed, notRun: left, remark: failures.length > 0 ? failures.join("; ") : undefined };
+  const left = ALL.length - files.length;
+  const notRun = [left > 0 ? `${left} of the suite's ${ALL.length} files: ${why}` : undefined];
+  notRun.push(excluded(Object.values(exclusions).flat()));
+  const words = notRun.filter((each) => each !== undefined).join("; ");
+  return {
+    ...row,
+    notRun: words || undefined,
+    remark: failures.length > 0 ? `failed: ${failures.join("; ")}` : undefined,
+  };
 }
-
-export const machines: Group = async ({ long }) => {
-  const rows: Row[] = [];
-  for (const each of TRIED) {
-    const { place, runtime } = each;
-    rows.push(long ? await run(each) : { place, runtime, passed: 0, failed: 0, notRun: "in the long form only" });
-  }
-  return rows;
-};

@@ -111,9 +111,7 @@ export function readmeTable(report: Report, groups: Readonly<Record<string, Entr
 const ALWAYS = [["Linux x86-64", "tested: Deno 2.9.6, Bun 1.4.5, Node 26.12.1 and 20.20.2"]];
 /** What no group runs. */
 const NEVER = [
-  ["Linux arm64, musl", "tested in part, by emulator: Bun on musl, Bun and Deno on arm64"], // until the group machines is there
   ["macOS, FreeBSD, Android", "names and numbers are from their headers; not run"],
-  ["Windows x64", "Deno 2.9.6 and Bun 1.4.5 on Wine 8; not run on Windows"], // until the group wine is there
 ];
 
 const MARKS = [

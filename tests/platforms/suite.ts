@@ -100,7 +100,7 @@ async function run(
   }
 }
 
-const excluded = (exclusions: readonly Exclusion[]): string | undefined =>
+export const excluded = (exclusions: readonly Exclusion[]): string | undefined =>
   exclusions.length === 0 ? undefined : exclusions.map(({ test, why }) => `"${test}…", because ${why}`).join("; ");
 
 /** The suite in each place, in each runtime, two at a time: one waits while the other works. */

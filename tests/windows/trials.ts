@@ -12,7 +12,7 @@ import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Row } from "../platforms/row.ts";
 import { count } from "../runners.ts";
-import { type Way, WAYS, windowsPath, Wine } from "./wine.ts";
+import { type Way, WAYS, windowsPath, type Wine } from "./wine.ts";
 
 /** How much is tried. */
 export interface Extent {
