@@ -74,8 +74,8 @@ export function markdown(report: Report, groups: Readonly<Record<string, Entry>>
 # Platforms
 
 What became of the behaviour tests (tests/*_test.ts), or of checks of the group's own, in every place that a Linux
-machine can make or emulate. What was not run is not counted as passed. Not run at all: macOS, FreeBSD, Android, Windows
-itself, Alpine.
+machine can make or emulate. In file systems those tests are left out that a file system has no part in (PLACELESS in
+suite.ts). What was not run is not counted as passed. Not run at all: macOS, FreeBSD, Android, Windows itself, Alpine.
 
 ${sections.join("\n\n")}
 `;

@@ -12,12 +12,22 @@ export const RUNTIMES: readonly (readonly [name: string, runner: Runner])[] = [
   ["Node 26", "node"],
 ];
 
-/** What uses no file of the place, and would say the same in each. */
+/** What a file system has no part in: the gate runs these on the machine's own. */
 const PLACELESS: Readonly<Record<string, string>> = {
+  "channels_test.ts": "events in the process",
+  "deadlock_test.ts": "waiting for oneself",
   "layout_test.ts": "what the sources look like, and that an import does nothing",
+  "options_test.ts": "options, and what they default to",
+  "options_errors_test.ts": "options that are wrong",
+  "owner_test.ts": "whether a process is alive",
+  "owner_elsewhere_test.ts": "the same, in containers",
   "record_test.ts": "a record as text",
+  "sync_wait_test.ts": "deadlines of a wait that blocks",
   "sys_errno_test.ts": "the names of errors",
   "wait_test.ts": "the pauses of a wait",
+  "waiting_abort_test.ts": "a wait that is given up",
+  "waiting_many_test.ts": "many waiters of one process",
+  "workers_test.ts": "threads",
 };
 
 /** The behaviour suite. */
