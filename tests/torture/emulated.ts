@@ -3,14 +3,11 @@
  * (arm64, in qemu-user), where those can be had: their calling conventions and
  * library names. The kernel, and so the lock, is this machine's.
  */
-import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
-import process from "node:process";
-import { fileURLToPath } from "node:url";
 import { bunOnArm64, bunOnMusl, denoOnArm64, type Machine } from "./emulated/machines.ts";
+import { type Count, repository, runTests } from "../runners.ts";
 import type { Part, Section } from "./part.ts";
 
-const repository = fileURLToPath(new URL("../../", import.meta.url));
 const ALL = readdirSync(`${repository}tests`).filter((name) => name.endsWith("_test.ts"));
 
 /** Every C call, and the errors' names. */
@@ -32,9 +29,6 @@ const MOST = [
 /** A file that takes longer has failed: 20 times what it takes on a quiet machine. */
 const LIMIT = 150_000;
 
-/** How the runtimes' test runners count. */
-const PASSED = /^\s*(\d+) pass$|(\d+) passed/m, FAILED = /^\s*(\d+) fail$|(\d+) failed/m;
-
 /** The tests, on each. */
 export const emulated: Part = async ({ short }) => {
   const notes = ["The kernel is this machine's own; only the processor and the C library are others."];
@@ -52,11 +46,12 @@ export const emulated: Part = async ({ short }) => {
       notes.push(`Not run: ${setUp.name}: ${String(error).split("\n")[0]}`);
       continue;
     }
-    const results: Result[] = [];
+    const { name, runtime, binary, by, env } = machine;
+    const results: Count[] = [];
     for (const file of files) {
-      const result = await run(machine, `tests/${file}`);
+      const result = await runTests(runtime, { files: [`tests/${file}`], binary, by, env, limit: LIMIT });
       results.push(result);
-      if (result.wrong) failures.push(`${machine.name}: ${file}: ${result.wrong}`);
+      if (result.failed > 0) failures.push(`${name}: ${file}: ${result.failures.join("; ")}`);
     }
     const sum = (what: "passed" | "failed") => String(results.reduce((all, each) => all + each[what], 0));
     rows.push([machine.name, `${files.length} of ${ALL.length}`, sum("passed"), sum("failed")]);
@@ -64,37 +59,3 @@ export const emulated: Part = async ({ short }) => {
   notes.push("Not run: Node on either, Deno on musl (there is none), Alpine, and a processor of that kind itself.");
   return { ...section, notes, rows, failures } satisfies Section;
 };
-
-interface Result {
-  readonly passed: number;
-  readonly failed: number;
-  readonly wrong?: string;
-}
-
-/** One file of tests. One that ended badly, or cannot be counted, has failed. */
-async function run({ command, env }: Machine, file: string): Promise<Result> {
-  const [program, ...args] = command([file]);
-  const child = spawn(program, args, {
-    cwd: repository,
-    env: { ...process.env, ...env, NO_COLOR: "1" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => output += text);
-  const timer = setTimeout(() => child.kill("SIGKILL"), LIMIT);
-  const code = await new Promise<number | string>((resolve) => {
-    child.on("error", (error) => resolve(error.message));
-    child.on("close", (code, signal) => resolve(code ?? String(signal)));
-  });
-  clearTimeout(timer);
-  const [passed, failed] = [PASSED, FAILED].map((pattern) => {
-    const match = pattern.exec(output);
-    return Number(match?.[1] ?? match?.[2] ?? NaN);
-  });
-  if (code === 0 && passed > 0 && failed === 0) return { passed, failed };
-  const names = [...output.matchAll(/^\(fail\) (.*?)(?: \[[\d.]+ms\])?$|^(.*?) \.\.\. FAILED/gm)].map((match) =>
-    match[1] ?? match[2]
-  );
-  const wrong = names.length > 0 ? names.join("; ") : `ended with ${code}: ${output.trim().split("\n").at(-1)}`;
-  return { passed: passed || 0, failed: failed || 1, wrong };
-}

@@ -15,6 +15,7 @@ import { clearTimeout, setTimeout as later } from "node:timers";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { count } from "../runners.ts";
 import { type Way, WAYS, windowsPath, Wine } from "./wine.ts";
 
 const { values: { short }, positionals: wanted } = parseArgs({
@@ -54,18 +55,11 @@ async function behaviour(wine: Wine, way: Way, dir: string): Promise<Row> {
   const timer = later(() => child.kill("SIGKILL"), 240_000);
   const { text, code } = await output(child);
   clearTimeout(timer);
-  const [passed, failed] =
-    (WAYS[way].runtime === "deno" ? [/(\d+) passed/, /(\d+) failed/] : [/^\s*(\d+) pass$/m, /^\s*(\d+) fail$/m])
-      .map((pattern) => Number(pattern.exec(text)?.[1] ?? NaN));
-  // A run that said nothing that can be counted has failed, whatever its exit code: Wine's are not to be relied on.
-  const counted = passed + failed > 0;
-  if (!counted || failed > 0) console.log(text);
-  return {
-    what: `behaviour, ${way}`,
-    passed: passed || 0,
-    failed: counted ? failed : 1,
-    remark: counted ? "" : `its tests could not be counted; it ended with ${code}`,
-  };
+  // Wine's exit codes are not to be relied on: 0 stands for whatever it was.
+  const { passed, failed, broken } = count(WAYS[way].runtime, text, 0);
+  if (failed > 0) console.log(text);
+  const remark = broken === undefined ? "" : `its tests could not be counted; it ended with ${code}`;
+  return { what: `behaviour, ${way}`, passed, failed, remark };
 }
 
 /** Six processes add to one number, each under the lock. */

@@ -4,13 +4,16 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writ
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import type { Runner } from "../../runners.ts";
 import { cache, deno, onPath, tool } from "../../tools.ts";
 
 /** A runtime that is not this machine's own. */
 export interface Machine {
   readonly name: string;
-  /** Runs the files with these names in it. */
-  readonly command: (files: readonly string[]) => string[];
+  readonly runtime: Runner;
+  readonly binary: string;
+  /** What it is started by. */
+  readonly by?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -62,7 +65,8 @@ export function bunOnMusl(): Machine {
   chmodSync(bun, 0o755);
   return {
     name: "musl, x86-64: Bun 1.4.5",
-    command: (files) => [bun, "test", ...files.map((file) => `./${file}`)],
+    runtime: "bun",
+    binary: bun,
     env: { HOLDFAST_TEST_BUN: bun, HOLDFAST_TEST_DENO: deno() },
   };
 }
@@ -93,7 +97,7 @@ const arm64Root = () =>
   });
 
 /** Started where programs for arm64 run like any other; so is what they start. */
-const onArm64 = (...command: string[]) => ["unshare", "-Urm", "sh", here("binfmt.sh"), ...command];
+const onArm64 = () => ["unshare", "-Urm", "sh", here("binfmt.sh")];
 
 /** What both have. This machine's own Node: npm would not install another's. */
 const arm64Env = () => ({
@@ -108,7 +112,9 @@ export function bunOnArm64(): Machine {
   const bun = unpack("@oven/bun-linux-aarch64", "1.4.5", "bin/bun");
   return {
     name: "arm64 (qemu-user): Bun 1.4.5",
-    command: (files) => onArm64(bun, "test", ...files.map((file) => `./${file}`)),
+    runtime: "bun",
+    binary: bun,
+    by: onArm64(),
     env: { ...arm64Env(), HOLDFAST_TEST_BUN: bun, HOLDFAST_TEST_DENO: deno() },
   };
 }
@@ -116,10 +122,11 @@ export function bunOnArm64(): Machine {
 /** Deno for arm64 in qemu-user. Throws what is missing. */
 export function denoOnArm64(): Machine {
   const arm64 = unpack("@deno/linux-arm64-glibc", "2.9.6", "deno");
-  const flags = ["-A", "--no-check", "--import-map=tests/stand_in/import_map.json"];
   return {
     name: "arm64 (qemu-user): Deno 2.9.6",
-    command: (files) => onArm64(arm64, "test", ...flags, ...files),
+    runtime: "deno",
+    binary: arm64,
+    by: onArm64(),
     env: { ...arm64Env(), HOLDFAST_TEST_DENO: arm64 },
   };
 }
