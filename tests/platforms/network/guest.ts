@@ -1,0 +1,110 @@
+/**
+ * In the guest: the checks, then the suite in each runtime, then the soft mount.
+ * What has come of it stands in the folder at every moment, for a guest can hang.
+ *
+ *   guest.ts FOLDER    with PLACE and the runtimes' paths in the environment
+ */
+import { closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import process from "node:process";
+import { Agent, type Kind } from "../../harness.ts";
+import { type Runner, RUNNERS, runTests } from "../../runners.ts";
+import { checksFor, type Site } from "./checks.ts";
+import { FILES, type NetworkPlace, PLACES } from "./places.ts";
+import { onStoppedServer } from "./soft.ts";
+import { KINDS, type Outcome, OUTCOMES, SOFT, SUITE } from "./outcome.ts";
+
+const folder = process.argv[2];
+const place = PLACES.find(({ name }) => name === process.env.PLACE);
+if (!place) throw new Error(`there is no place ${process.env.PLACE}`);
+
+/** So long the suite may take in one runtime, in milliseconds. */
+const LIMIT = 8 * 60_000;
+
+const AS_RUNNER: Readonly<Partial<Record<Kind, Runner>>> = { deno: "deno", bun: "bun", node26: "node" };
+
+const outcomes = new Map<Kind, Outcome>();
+for (const kind of KINDS) {
+  const pending = [
+    ...Object.keys(checksFor(place, kind)),
+    ...kind in AS_RUNNER ? [SUITE] : [],
+    ...place.soft ? [SOFT] : [],
+  ];
+  outcomes.set(kind, { kind, passed: 0, failures: [], failed: 0, skipped: 0, pending, seconds: 0 });
+}
+
+/** Writes down what is known by now, through to the host. */
+function save(): void {
+  const file = openSync(`${folder}/${OUTCOMES}`, "w");
+  writeSync(file, JSON.stringify([...outcomes.values()]));
+  fsyncSync(file);
+  closeSync(file);
+}
+
+function done(
+  kind: Kind,
+  what: string,
+  { passed = 0, skipped = 0, failed = 0, failures = [], seconds = 0 }: Partial<Outcome>,
+) {
+  const before = outcomes.get(kind)!; // `!`: there is one of each kind
+  outcomes.set(kind, {
+    kind,
+    passed: before.passed + passed,
+    failed: before.failed + failed,
+    skipped: before.skipped + skipped,
+    seconds: before.seconds + seconds,
+    failures: [...before.failures, ...failures],
+    pending: before.pending.filter((each) => each !== what),
+  });
+  save();
+}
+
+const said = (kind: Kind, what: string, wrong: string | undefined) => {
+  console.log(`${wrong === undefined ? "ok" : "FAILED"} ${kind}: ${what}${wrong === undefined ? "" : `: ${wrong}`}`);
+  done(kind, what, wrong === undefined ? { passed: 1 } : { failed: 1, failures: [`${what}: ${wrong.split("\n")[0]}`] });
+};
+
+async function check(place: NetworkPlace, kind: Kind): Promise<void> {
+  let number = 0;
+  for (const [what, run] of Object.entries(checksFor(place, kind))) {
+    const name = `checks/${kind}-${number++}.lock`;
+    const agents: Agent[] = [];
+    const agent: Site["agent"] = async (options = {}) => {
+      const started = Agent.start(kind, { allow: "/m", ...options });
+      agents.push(started);
+      return await started.ready();
+    };
+    let wrong: string | undefined;
+    try {
+      await run({ place, kind, agent, one: `/m/one/${name}`, two: `/m/two/${name}` });
+    } catch (error) {
+      wrong = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    }
+    for (const each of agents) await each.kill();
+    said(kind, what, wrong);
+  }
+}
+
+save();
+mkdirSync("/m/one/checks", { mode: 0o755 });
+for (const kind of KINDS) await check(place, kind);
+rmSync("/m/one/checks", { recursive: true });
+const files = (place.files ?? FILES).map((name) => `tests/${name}_test.ts`);
+const skip = Object.values(place.leftOut).flat();
+for (const kind of KINDS) {
+  const runner = AS_RUNNER[kind];
+  if (!runner || !RUNNERS.includes(runner)) continue;
+  const began = performance.now();
+  const counted = await runTests(runner, { files, skip, limit: LIMIT, env: { HOLDFAST_TEST_DIR: "/m/one" } });
+  const seconds = Math.round((performance.now() - began) / 1000);
+  writeFileSync(`${folder}/${kind}.log`, counted.output);
+  console.log(
+    `the suite in ${kind}: ${counted.passed} passed, ${counted.failed} failed, ${counted.skipped} left out, ${seconds} s`,
+  );
+  for (const name of counted.failures) console.log(`  failed: ${name}`);
+  done(kind, SUITE, { ...counted, seconds });
+}
+if (place.soft) {
+  const results = await onStoppedServer(KINDS).catch((error) => new Map(KINDS.map((kind) => [kind, String(error)])));
+  for (const kind of KINDS) said(kind, SOFT, results.has(kind) ? results.get(kind) : "no answer");
+}
+process.exit(0); // what hangs in the kernel keeps nobody waiting
