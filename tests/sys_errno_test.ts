@@ -15,7 +15,18 @@ test("errnoName() shows a number that it does not know, and never takes it for a
 });
 
 test("messageErrno() knows what glibc's strerror(3) says of each error of flock(2)", () => {
-  const names = ["EBADF", "EIO", "ENOLCK", "ENOSYS", "EOPNOTSUPP", "EACCES", "EINVAL", "ESTALE"];
+  const names = [
+    "EBADF",
+    "EIO",
+    "ENOLCK",
+    "ENOSYS",
+    "EOPNOTSUPP",
+    "EACCES",
+    "EINVAL",
+    "ESTALE",
+    "ENOTCONN",
+    "ETIMEDOUT",
+  ];
   const script = "import errno, os, sys\nfor name in sys.argv[1:]: print(os.strerror(getattr(errno, name)))";
   const env = { ...process.env, LC_ALL: "C" };
   const messages = execFileSync("python3", ["-c", script, ...names], { encoding: "utf8", env }).trim().split("\n");
@@ -28,7 +39,13 @@ test("messageErrno() knows what glibc's strerror(3) says of each error of flock(
 
 test("messageErrno() knows musl's words, and says nothing of what it does not know", () => {
   // musl, src/errno/__strerror.h
-  const musl = { "I/O error": "EIO", "Not supported": "EOPNOTSUPP", "No locks available": "ENOLCK" };
+  const musl = {
+    "I/O error": "EIO",
+    "Not supported": "EOPNOTSUPP",
+    "No locks available": "ENOLCK",
+    "Socket not connected": "ENOTCONN",
+    "Operation timed out": "ETIMEDOUT",
+  };
   for (const [message, name] of Object.entries(musl)) assertEquals(messageErrno(`flock: ${message}\n`), name);
   for (
     const text of ["", "\n", "flock: bad usage", "flock: 3: Bad file descriptor at noon", "constructor", "x: toString"]
@@ -48,6 +65,8 @@ test("messageErrno() knows the words of macOS, FreeBSD and bionic", () => {
     "Operation not supported": "EOPNOTSUPP", // of 45; whether it is called ENOTSUP makes no difference to us
     "Operation not supported on socket": "EOPNOTSUPP", // macOS, of 102
     "Stale NFS file handle": "ESTALE",
+    "Socket is not connected": "ENOTCONN",
+    "Operation timed out": "ETIMEDOUT",
     // bionic_errdefs.h of bionic
     "I/O error": "EIO",
     "No record locks available": "ENOLCK",

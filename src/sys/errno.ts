@@ -47,6 +47,8 @@ const LINUX: Record<number, string> = {
   75: "EOVERFLOW",
   89: "EDESTADDRREQ",
   95: "EOPNOTSUPP",
+  107: "ENOTCONN",
+  110: "ETIMEDOUT",
   116: "ESTALE",
   122: "EDQUOT",
 };
@@ -56,6 +58,8 @@ const BSD: Record<number, string> = {
   ...COMMON,
   35: "EWOULDBLOCK",
   39: "EDESTADDRREQ",
+  57: "ENOTCONN",
+  60: "ETIMEDOUT",
   62: "ELOOP",
   63: "ENAMETOOLONG",
   66: "ENOTEMPTY",
@@ -93,6 +97,11 @@ const MESSAGES: Record<string, string> = {
   "Operation not supported on transport endpoint": "EOPNOTSUPP", // bionic
   "Permission denied": "EACCES",
   "Invalid argument": "EINVAL",
+  "Transport endpoint is not connected": "ENOTCONN",
+  "Socket not connected": "ENOTCONN", // musl
+  "Socket is not connected": "ENOTCONN", // macOS, FreeBSD
+  "Connection timed out": "ETIMEDOUT",
+  "Operation timed out": "ETIMEDOUT", // musl, macOS, FreeBSD
   "Stale file handle": "ESTALE",
   "Stale NFS file handle": "ESTALE", // macOS, FreeBSD, bionic
 };

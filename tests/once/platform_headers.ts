@@ -60,6 +60,8 @@ const ERRNO: Quotation = {
 #define EOVERFLOW 75
 #define EDESTADDRREQ 89
 #define EOPNOTSUPP 95
+#define ENOTCONN 107
+#define ETIMEDOUT 110
 #define ESTALE 116
 #define EDQUOT 122
 `,
@@ -178,6 +180,8 @@ extern int * __error(void);
 #define EWOULDBLOCK EAGAIN
 #define EDESTADDRREQ 39
 #define ENOTSUP 45
+#define ENOTCONN 57
+#define ETIMEDOUT 60
 #define ELOOP 62
 #define ENAMETOOLONG 63
 #define ENOTEMPTY 66
@@ -250,6 +254,8 @@ int * __error(void);
 #define EDESTADDRREQ 39
 #define EOPNOTSUPP 45
 #define ENOTSUP EOPNOTSUPP
+#define ENOTCONN 57
+#define ETIMEDOUT 60
 #define ELOOP 62
 #define ENAMETOOLONG 63
 #define ENOTEMPTY 66

@@ -2,9 +2,9 @@
 
 /** What became of the behaviour tests in one place, in one runtime. */
 export interface Row {
-  /** Such as `NFS v4.2`. */
+  /** Such as `NFS v4.2`. What comes before the first comma and blank is its line in the README's table. */
   readonly place: string;
-  /** Such as `Deno without FFI`. */
+  /** Such as `Deno without FFI`; several with commas. */
   readonly runtime: string;
   readonly passed: number;
   readonly failed: number;

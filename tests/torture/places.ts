@@ -7,7 +7,6 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { Lock } from "../../mod.ts";
 import { type AgentOptions, type Kind, KINDS } from "../harness.ts";
 import { asNobody } from "../pid_files.ts";
@@ -16,6 +15,7 @@ import { inBytes } from "./places/bytes.ts";
 import { betweenContainers } from "./places/containers.ts";
 import { type Ground, GROUNDS } from "./places/grounds.ts";
 import { Keeper } from "./places/keeper.ts";
+import { compileLiar } from "./places/liar.ts";
 import { Crew, type Site, Wrong } from "./places/site.ts";
 
 /** What became of one place in one runtime. */
@@ -194,17 +194,4 @@ async function withSettings<T>(settings: Readonly<Record<string, string>>, fn: (
       for (const [file, old] of before) writeFileSync(file, old);
     }
   });
-}
-
-/** The FUSE file system whose flock(2) does as it is told; "false" where it cannot be compiled. */
-function compileLiar(dir: string): string {
-  const binary = join(dir, "liar");
-  const source = fileURLToPath(new URL("places/liar.c", import.meta.url));
-  const script = 'gcc -O1 -w "$0" -o "$1" $(pkg-config fuse3 --cflags --libs)';
-  try {
-    execFileSync("sh", ["-euc", script, source, binary], { stdio: "ignore" });
-    return binary;
-  } catch {
-    return "liar (gcc and libfuse3-dev)"; // which is not there, as the place says
-  }
 }

@@ -42,7 +42,7 @@ mkdir "$0.u/up" "$0.u/work"
 mount -t overlay none -o "lowerdir=$0.l,upperdir=$0.u/up,workdir=$0.u/work" "$0"`;
 
 /** FUSE: `by` mounts `$0.src` at `$0` and goes to the background. */
-const fuse = (by: string) =>
+export const fuse = (by: string) =>
   `command -v ${by.split(" ")[0]} >/dev/null || { echo "there is no ${by.split(" ")[0]} here"; exit 1; }
 [ -w /dev/fuse ] || { echo "/dev/fuse cannot be opened"; exit 1; }
 mkdir "$0.src"; ${by}`;
@@ -58,9 +58,9 @@ const deepFolders = `cd "$0"; mkdir deep; cd deep
 for i in $(seq 30); do mkdir ${"d".repeat(199)}; cd -P ${"d".repeat(199)}; done`;
 
 export const GROUNDS: readonly Ground[] = [
-  { name: "tmpfs", make: 'mount -t tmpfs none "$0"', trials: ALL, short: true },
-  { name: "ext4", make: loop("16M", "mkfs.ext4 -q", "ext4"), trials: ALL, short: true },
-  { name: "overlayfs", make: overlay, trials: { ...ALL, "copied up": copiedUp }, short: true },
+  { name: "tmpfs", make: 'mount -t tmpfs none "$0"', trials: ALL },
+  { name: "ext4", make: loop("64M", "mkfs.ext4 -q", "ext4"), trials: ALL },
+  { name: "overlayfs", make: overlay, trials: { ...ALL, "copied up": copiedUp } },
   {
     name: "read-only mount",
     make: 'mount -t tmpfs none "$0"; touch "$0/there.lock"; mount -o remount,ro "$0"',

@@ -1,6 +1,7 @@
 /*
  * liar HOW FROM AT: the folder FROM, at AT, by FUSE. HOW is what it does with flock(2):
  * "honest" passes it on, "lies" answers success and does nothing, ENOLCK, ENOSYS and so on answer that.
+ * "named" goes by the file: ENOLCK.lock is answered with that, until there is an ENOLCK.lock.honest beside it.
  */
 #define FUSE_USE_VERSION 31
 #define _GNU_SOURCE
@@ -93,15 +94,31 @@ static int set_times(const char *name, const struct timespec times[2], struct fu
   return result(utimensat(AT_FDCWD, below(name).at, times, AT_SYMLINK_NOFOLLOW));
 }
 
-static int lock(const char *name, struct fuse_file_info *file, int operation) {
-  (void)name;
-  if (strcmp(how, "honest") == 0) return result(flock(file->fh, operation));
-  if (strcmp(how, "lies") == 0) return 0;
+/* By the C library's names; EIO for what it does not know. */
+static int error(const char *wanted) {
   for (int number = 1; number < 134; number++) {
     const char *known = strerrorname_np(number);
-    if (known && strcmp(how, known) == 0) return -number;
+    if (known && strcmp(wanted, known) == 0) return -number;
   }
   return -EIO;
+}
+
+/* What the first part of a file's name stands for, unless it has become honest; 0 for nothing. */
+static int named(const char *name) {
+  struct path honest = below(name);
+  strcat(honest.at, ".honest"); /* FROM and the name leave room */
+  const char *last = strrchr(name, '/') + 1;
+  char word[32] = "";
+  if (access(honest.at, F_OK) == 0 || strcspn(last, ".") >= sizeof word) return 0;
+  strncpy(word, last, strcspn(last, "."));
+  return word[0] == 'E' ? error(word) : 0;
+}
+
+static int lock(const char *name, struct fuse_file_info *file, int operation) {
+  int failure = strcmp(how, "named") == 0 ? named(name) : 0;
+  if (strcmp(how, "lies") == 0 || failure != 0) return failure;
+  if (strcmp(how, "honest") == 0 || strcmp(how, "named") == 0) return result(flock(file->fh, operation));
+  return error(how);
 }
 
 int main(int count, char **values) {

@@ -174,8 +174,11 @@ export async function granted({ remote }: Site, take: () => Promise<boolean>): P
 /** What it says is wrong, one sentence each. */
 export class Wrong {
   readonly sentences: string[] = [];
+  /** How much was looked at. */
+  checks = 0;
 
   expect<T>(what: string, found: T, right: T): boolean {
+    this.checks++;
     if (found === right) return true;
     this.sentences.push(`${what}: ${found} and not ${right}`);
     return false;

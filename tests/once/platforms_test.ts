@@ -1,0 +1,99 @@
+/** The platform matrix: its short form, and what is written from its report. */
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { test, within } from "../harness.ts";
+import { FILES, inReadme, markdown, readmeTable, readReport, type Report } from "../platforms/report.ts";
+import { count, RUNNERS } from "../runners.ts";
+import { deno } from "../tools.ts";
+
+const MAIN = fileURLToPath(new URL("../platforms/main.ts", import.meta.url));
+const MAP = `--import-map=${fileURLToPath(new URL("../stand_in/import_map.json", import.meta.url))}`;
+
+test(
+  "test:platforms passes in its short form: tmpfs, ext4, overlayfs and bindfs, each in Deno, Bun and Node 26",
+  async ({ child }) => {
+    const run = child(deno(), ["run", "-A", "--no-check", MAP, MAIN]);
+    const rows: string[][] = [];
+    let line = "";
+    const read = async () => {
+      while (!/^\d+ passed, \d+ failed$/.test(line)) {
+        line = await run.line();
+        if (/^\| .* \| *\d* \| *\d* \|/.test(line)) rows.push(line.split("|").map((cell) => cell.trim()));
+      }
+      return (await run.ended).code;
+    };
+    assertEquals(await within(300_000, read()), 0, `${line}\n${run.errors}`);
+    assertMatch(line, /^[1-9]\d* passed, 0 failed$/);
+    // Nothing was left out: a place that cannot be made has no failure.
+    const whole = rows.filter(([, , , passed, failed, notRun]) =>
+      Number(passed) > 0 && failed === "0" && notRun === ""
+    );
+    const places = ["tmpfs", "ext4", "overlayfs", "FUSE, bindfs"];
+    const expected = places.flatMap((place) => ["Deno", "Bun", "Node 26"].map((runtime) => `${place}: ${runtime}`));
+    assertEquals(whole.map(([, place, runtime]) => `${place}: ${runtime}`), expected);
+  },
+  { timeout: 400_000 },
+);
+
+test("REPORT.md of the platforms and README's table are what report.json gives", () => {
+  const report = readReport();
+  assertEquals(readFileSync(FILES.markdown, "utf8"), markdown(report), "deno task test:platforms --long --report");
+  const readme = readFileSync(FILES.readme, "utf8");
+  assertEquals(readme, inReadme(readme, readmeTable(report)), "deno task test:platforms --long --report");
+});
+
+const GROUPS = Object.fromEntries(
+  ["one", "two"].map((name) => [name, { title: `Group ${name}`, platform: "Here, ", run: () => Promise.resolve([]) }]),
+);
+const found = { date: "2026-01-02", revision: "abc", versions: "deno 1", seconds: 90 };
+const row = { place: "NFS v4, soft", runtime: "Deno", passed: 7, failed: 0 };
+
+test("readmeTable() and markdown() say of a group that is not in the report that it was not run", () => {
+  const report: Report = { one: { ...found, rows: [row] } };
+  assertMatch(readmeTable(report, GROUPS), /^\| Here, group two +\| not run +\|$/m);
+  assertMatch(readmeTable(report, GROUPS), /^\| Here, NFS v4 +\| 7 passed: Deno +\|$/m);
+  assertMatch(markdown(report, GROUPS), /## Group two\n\nNot run: /);
+  assertMatch(markdown(report, GROUPS), /## Group one\n\n`--only one`: 2026-01-02, commit abc, 1.5 minutes; deno 1\./);
+});
+
+test("readmeTable() shows failures, and what was not run, and counts neither as passed", () => {
+  const rows = [
+    { ...row, failed: 2 },
+    { ...row, place: "NFS v4, hard", runtime: "Bun, Deno", passed: 5, notRun: "one test, because" },
+    { ...row, place: "xfs", passed: 0, notRun: "there is no mkfs.xfs here" },
+  ];
+  const report: Report = { one: { ...found, rows } };
+  const table = readmeTable(report, GROUPS);
+  assertMatch(table, /^\| Here, NFS v4 +\| 12 passed, \*\*2 failed\*\*, some not run: Deno, Bun +\|$/m);
+  assertMatch(table, /^\| Here, xfs +\| not run +\|$/m);
+  assertStringIncludes(markdown(report, GROUPS), "there is no mkfs.xfs here");
+});
+
+test("inReadme() changes what is between the marks, and throws where they are missing", () => {
+  const readme = readFileSync(FILES.readme, "utf8");
+  const changed = inReadme(readme, "| another |");
+  assertStringIncludes(changed, "\n\n| another |\n\n<!-- /platforms -->");
+  assertEquals(inReadme(changed, readmeTable(readReport())), readme);
+  assertThrows(() => inReadme("# nothing", "| a |"));
+});
+
+test("count() takes a run that ended badly, or said nothing that can be counted, for a failure", () => {
+  const said = {
+    deno: (passed: number, failed: number) => `${failed ? "FAILED" : "ok"} | ${passed} passed | ${failed} failed (1s)`,
+    bun: (passed: number, failed: number) => ` ${passed} pass\n ${failed} fail\nRan`,
+    node: (passed: number, failed: number) => `ℹ pass ${passed}\nℹ fail ${failed}\n`,
+  };
+  for (const kind of RUNNERS) {
+    const of = (...args: Parameters<typeof count>) => {
+      const { passed, failed, broken } = count(...args);
+      return [passed, failed, broken !== undefined];
+    };
+    assertEquals(of(kind, said[kind](3, 0), 0), [3, 0, false]);
+    assertEquals(of(kind, said[kind](3, 2), 1), [3, 2, false]);
+    assertEquals(of(kind, said[kind](3, 0), 1), [3, 1, true], "it ended badly");
+    assertEquals(of(kind, said[kind](0, 0), 0), [0, 1, true], "nothing was run");
+    assertEquals(of(kind, "Segmentation fault", "SIGSEGV"), [0, 1, true]);
+    assert(count(kind, "Segmentation fault", "SIGSEGV").failures[0].includes("SIGSEGV"));
+  }
+});

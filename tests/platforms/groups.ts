@@ -1,0 +1,21 @@
+/** The groups of places, in the order of the report. */
+import { fuse } from "./fuse.ts";
+import { local } from "./local.ts";
+import type { Group } from "./row.ts";
+
+export interface Entry {
+  readonly title: string;
+  /** Before the name of a place in the README's table. */
+  readonly platform: string;
+  readonly run: Group;
+  /** It has a short form, which is run unless `--long` is given. */
+  readonly short?: boolean;
+}
+
+export const GROUPS: Readonly<Record<string, Entry>> = {
+  local: { title: "File systems of this machine", platform: "Linux, ", run: local, short: true },
+  fuse: { title: "File systems in user space (FUSE)", platform: "Linux, ", run: fuse, short: true },
+  // network: { title: "File systems of another machine", platform: "Linux, ", run: network },
+  // machines: { title: "Other processors, other C libraries", platform: "Linux, ", run: machines },
+  // wine: { title: "Windows", platform: "Windows x64: not run; ", run: wine },
+};

@@ -1,0 +1,133 @@
+/** What the groups found, each when it was run last: report.json; and all that is written from it. */
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { deno, tool } from "../tools.ts";
+import { table } from "../torture/report.ts";
+import { type Entry, GROUPS } from "./groups.ts";
+import type { Row } from "./row.ts";
+
+const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+export const FILES = {
+  report: here("report.json"),
+  markdown: here("REPORT.md"),
+  readme: here("../../README.md"),
+} as const;
+
+/** One run of a group. */
+export interface Found {
+  readonly date: string;
+  readonly revision: string;
+  readonly versions: string;
+  readonly seconds: number;
+  readonly rows: readonly Row[];
+}
+
+/** By the groups' names. */
+export type Report = Readonly<Record<string, Found>>;
+
+export const readReport = (): Report => existsSync(FILES.report) ? JSON.parse(readFileSync(FILES.report, "utf8")) : {};
+
+const run = (command: string, ...args: string[]) =>
+  execFileSync(command, args, { cwd: here("."), encoding: "utf8" }).trim();
+
+/** When, of what, and with what a group is run. */
+export function circumstances(): Pick<Found, "date" | "revision" | "versions"> {
+  const changed = run("git", "status", "--porcelain", "--", "../../src", "../../mod.ts") !== "";
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    revision: run("git", "rev-parse", "--short", "HEAD") + (changed ? ", changed" : ""),
+    versions: `${/deno (\S+)/.exec(run(deno(), "--version"))?.[0]}, bun ${run(tool("bun"), "--version")}, ` +
+      `node ${run(tool("node26"), "--version")} and ${run(tool("node20"), "--version")}; ` +
+      `${process.platform} ${release()} ${process.arch}`,
+  };
+}
+
+export const COLUMNS = ["place", "runtime", "passed", "failed", "not run, and why", "remarks"];
+
+export const cells = (row: Row): string[] => {
+  const run = row.passed + row.failed > 0;
+  const numbers = run ? [row.passed, row.failed].map(String) : ["", ""];
+  return [row.place, row.runtime, ...numbers, row.notRun ?? "", row.remark ?? ""];
+};
+
+/** REPORT.md. */
+export function markdown(report: Report, groups: Readonly<Record<string, Entry>> = GROUPS): string {
+  const sections = Object.entries(groups).map(([name, { title }]) => {
+    const found = report[name];
+    if (!found) return `## ${title}\n\nNot run: \`deno task test:platforms --long --report --only ${name}\` does it.`;
+    const { date, revision, versions, seconds, rows } = found;
+    const minutes = (seconds / 60).toFixed(1);
+    return `## ${title}\n\n\`--only ${name}\`: ${date}, commit ${revision}, ${minutes} minutes; ${versions}.\n\n` +
+      table(COLUMNS, rows.map(cells));
+  });
+  // Formatted, its tables would have lines of hundreds of blanks.
+  return `<!-- deno-fmt-ignore-file -->
+<!-- Written by \`deno task test:platforms --long --report\` from report.json; never edited. -->
+
+# Platforms
+
+What became of the behaviour tests (tests/*_test.ts), or of checks of the group's own, in every place that a Linux
+machine can make or emulate. What was not run is not counted as passed. Not run at all: macOS, FreeBSD, Android, Windows
+itself, Alpine.
+
+${sections.join("\n\n")}
+`;
+}
+
+/** A place without its circumstances, which come after a comma: one line of the README. */
+const family = ({ place }: Row) => place.split(", ")[0];
+
+/** What a line of the README says of its rows: how many tests passed, in which runtimes. */
+function summary(rows: readonly Row[]): string {
+  const [passed, failed] = (["passed", "failed"] as const).map((what) => rows.reduce((sum, row) => sum + row[what], 0));
+  if (passed + failed === 0) return "not run";
+  const tried = rows.filter((row) => row.passed + row.failed > 0).flatMap(({ runtime }) => runtime.split(", "));
+  const words = [`${passed} passed`, ...(failed > 0 ? [`**${failed} failed**`] : [])];
+  if (rows.some(({ notRun }) => notRun !== undefined)) words.push("some not run");
+  return `${words.join(", ")}: ${[...new Set(tried)].join(", ")}`;
+}
+
+/** The README's table. */
+export function readmeTable(report: Report, groups: Readonly<Record<string, Entry>> = GROUPS): string {
+  const rows = Object.entries(groups).flatMap(([name, { title, platform }]) => {
+    const found = report[name]?.rows ?? [];
+    if (found.length === 0) return [[platform + title[0].toLowerCase() + title.slice(1), "not run"]];
+    return [...new Set(found.map(family))].map((each) => [
+      `${platform}${each}`,
+      summary(found.filter((row) => family(row) === each)),
+    ]);
+  });
+  return table(["platform", ""], [...ALWAYS, ...rows, ...NEVER]);
+}
+
+/** What the gate itself runs. */
+const ALWAYS = [["Linux x86-64", "tested: Deno 2.9.6, Bun 1.4.5, Node 26.12.1 and 20.20.2"]];
+/** What no group runs. */
+const NEVER = [
+  ["Linux arm64, musl", "tested in part, by emulator: Bun on musl, Bun and Deno on arm64"], // until the group machines is there
+  ["macOS, FreeBSD, Android", "names and numbers are from their headers; not run"],
+  ["Windows x64", "Deno 2.9.6 and Bun 1.4.5 on Wine 8; not run on Windows"], // until the group wine is there
+];
+
+const MARKS = [
+  "<!-- platforms: written by deno task test:platforms --long --report -->",
+  "<!-- /platforms -->",
+] as const;
+
+/** The README with this table in place of the one that it has. */
+export function inReadme(readme: string, table: string): string {
+  const [from, to] = MARKS.map((mark) => readme.indexOf(mark));
+  if (from < 0 || to < from) throw new Error(`README.md has no ${MARKS.join(" … ")}`);
+  return `${readme.slice(0, from)}${MARKS[0]}\n\n${table}\n\n${readme.slice(to)}`;
+}
+
+/** Puts what was found in place of what these groups had, and writes all anew. */
+export function writeReport(found: Report): void {
+  const report = { ...readReport(), ...found };
+  writeFileSync(FILES.report, `${JSON.stringify(report, null, 2)}\n`);
+  writeFileSync(FILES.markdown, markdown(report));
+  writeFileSync(FILES.readme, inReadme(readFileSync(FILES.readme, "utf8"), readmeTable(report)));
+}

@@ -1,0 +1,116 @@
+/** The behaviour suite in a place: a file system that is mounted for one run of it, in a namespace that ends with it. */
+import { chmodSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { repository, type Runner, runTests } from "../runners.ts";
+import { GROUNDS } from "../torture/places/grounds.ts";
+import { Keeper } from "../torture/places/keeper.ts";
+import type { Circumstances, Row } from "./row.ts";
+
+export const RUNTIMES: readonly (readonly [name: string, runner: Runner])[] = [
+  ["Deno", "deno"],
+  ["Bun", "bun"],
+  ["Node 26", "node"],
+];
+
+/** What uses no file of the place, and would say the same in each. */
+const PLACELESS: Readonly<Record<string, string>> = {
+  "layout_test.ts": "what the sources look like, and that an import does nothing",
+  "record_test.ts": "a record as text",
+  "sys_errno_test.ts": "the names of errors",
+  "wait_test.ts": "the pauses of a wait",
+};
+
+/** The behaviour suite. */
+export const SUITE: readonly string[] = readdirSync(join(repository, "tests"))
+  .filter((name) => name.endsWith("_test.ts") && !(name in PLACELESS)).sort().map((name) => `tests/${name}`);
+
+/** What a lock does at all, in a second. */
+const CORE = ["tests/again_test.ts", "tests/lock_test.ts", "tests/refusal_test.ts"];
+
+/** A test that cannot be right in a place. */
+export interface Exclusion {
+  /** A part of its name that no other test's has. */
+  readonly test: string;
+  /** Reads after "because". */
+  readonly why: string;
+  /** If not in all. */
+  readonly in?: readonly Runner[];
+}
+
+/** Where the suite is run. */
+export interface Place {
+  readonly name: string;
+  /** Shell: makes it at `$0`, an empty folder, in a mount namespace of its own. */
+  readonly make: string;
+  readonly remark?: string;
+  readonly exclusions?: readonly Exclusion[];
+}
+
+/** As the torture makes it. */
+export function ground(name: string, ground = name): Pick<Place, "name" | "make"> {
+  const found = GROUNDS.find((each) => each.name === ground);
+  if (!found) throw new RangeError(`no ground is called ${ground}`);
+  return { name, make: found.make };
+}
+
+/** Minutes, for the suite; a quiet machine takes three. */
+const PATIENCE = 12;
+
+/** A folder that other users may enter, as the tests with another user need it. */
+export function folder(...parts: readonly string[]): string {
+  const path = join(...parts);
+  mkdirSync(path);
+  chmodSync(path, 0o755);
+  return path;
+}
+
+const say = (text: string) => console.error(text);
+
+/** The suite in a place, in one runtime. */
+async function run(
+  place: Place,
+  [runtime, runner]: typeof RUNTIMES[number],
+  { long, dir }: Circumstances,
+): Promise<Row> {
+  const began = performance.now();
+  const own = folder(dir, `${place.name.replace(/\W+/g, "-")}-${runner}`);
+  const at = folder(own, "place");
+  const files = long ? SUITE : CORE;
+  const exclusions = long ? (place.exclusions ?? []).filter((each) => each.in?.includes(runner) ?? true) : [];
+  const keeper = new Keeper(own);
+  const row = { place: place.name, runtime };
+  try {
+    const untried = await keeper.run(place.make, at);
+    if (untried !== undefined) return { ...row, passed: 0, failed: 0, notRun: untried };
+    const result = await runTests(runner, {
+      files,
+      by: [...keeper.by, "env", "-C", repository],
+      env: { HOLDFAST_TEST_DIR: at },
+      skip: exclusions.map(({ test }) => test),
+      limit: PATIENCE * 60_000,
+    });
+    const { passed, failed, failures, output } = result;
+    const seconds = ((performance.now() - began) / 1000).toFixed();
+    say(`${place.name}, ${runtime}: ${passed} passed, ${failed} failed, ${seconds} s`);
+    if (failed > 0) say(`${output}\n${failures.map((each) => `${place.name}, ${runtime}: ${each}`).join("\n")}`);
+    const bad = failures.length === 0 ? undefined : `failed: ${failures.join("; ")}`;
+    return { ...row, passed, failed, notRun: excluded(exclusions), remark: bad ?? place.remark };
+  } finally {
+    await keeper.end();
+  }
+}
+
+const excluded = (exclusions: readonly Exclusion[]): string | undefined =>
+  exclusions.length === 0 ? undefined : exclusions.map(({ test, why }) => `"${test}…", because ${why}`).join("; ");
+
+/** The suite in each place, in each runtime, two at a time: one waits while the other works. */
+export async function inPlaces(places: readonly Place[], circumstances: Circumstances): Promise<Row[]> {
+  const jobs = places.flatMap((place) => RUNTIMES.map((runtime) => () => run(place, runtime, circumstances)));
+  const rows: Row[] = [];
+  const queue = [...jobs.entries()];
+  const work = async () => {
+    for (let next; (next = queue.shift());) rows[next[0]] = await next[1]();
+  };
+  await Promise.all([work(), work()]);
+  return rows;
+}
