@@ -4,15 +4,17 @@ import { once } from "node:events";
 import { existsSync } from "node:fs";
 import process from "node:process";
 import { CLI, type CliKind, outcome } from "../../cli.ts";
-import { type Agent, type AgentOptions, Child, type Kind, within } from "../../harness.ts";
+import { type Agent, Child, type Kind, within } from "../../harness.ts";
 import type { NetworkPlace } from "./places.ts";
 
 /** A place, and one of the ways in which locks are taken there. */
 export interface Site {
   readonly place: NetworkPlace;
   readonly kind: Kind;
-  /** Starts an agent of that kind, which ends with the check. */
-  readonly agent: (options?: AgentOptions) => Promise<Agent>;
+  /** An agent of that kind, at each call of a check another. */
+  readonly agent: () => Promise<Agent>;
+  /** One that has just been started, and ends with the check. */
+  readonly fresh: () => Promise<Agent>;
   /** Paths of the same file, through one mount and through the other. */
   readonly one: string;
   readonly two: string;
@@ -72,10 +74,10 @@ const refused: Check = async ({ agent, one }) => {
 };
 
 /** kill -9 of a holder frees it, through each mount. */
-const killed: Check = async ({ place, agent, one, two }) => {
+const killed: Check = async ({ place, agent, fresh, one, two }) => {
   const [a, b] = [await agent(), await agent()];
   for (const path of place.across ? [one, two] : [one]) {
-    const victim = await agent();
+    const victim = await fresh();
     assertEquals(await soon(await lockAt(victim, one)), true, "the victim on a free lock");
     await victim.kill();
     const next = path === one ? a : b;
@@ -136,8 +138,8 @@ async function errorsOf(agent: Agent): Promise<string[]> {
 
 /** By default the user is told, once a mount, where two can be granted one lock. */
 const warned: Check = async (site) => {
-  const { place, agent, one, two } = site;
-  const a = await agent();
+  const { place, fresh, one, two } = site;
+  const a = await fresh();
   for (const path of [one, two, `${one}.more`, `${two}.more`]) {
     assertEquals(await soon(await lockAt(a, path)), true, path);
     await a.release(path);
@@ -162,8 +164,8 @@ const local: Check = async (site) => {
 };
 
 /** `fileSystem: "any"` locks without a word. */
-const any: Check = async ({ agent, one }) => {
-  const a = await agent();
+const any: Check = async ({ fresh, one }) => {
+  const a = await fresh();
   assertEquals(await (await lockAt(a, one, { fileSystem: "any" }))(), true);
   assertEquals(await errorsOf(a), []);
 };
@@ -183,8 +185,8 @@ const doctor: Check = async ({ place, kind, one }) => {
 };
 
 /** On NFSv4 who may only read a file cannot lock it exclusively, and is told why. */
-const mayOnlyRead: Check = async ({ agent, one }) => {
-  const [owner, stranger] = [await agent(), await agent()];
+const mayOnlyRead: Check = async ({ agent, fresh, one }) => {
+  const [owner, stranger] = [await agent(), await fresh()];
   await (await lockAt(owner, one))();
   await owner.release(one);
   await stranger.call("look", { path: "/nonexistent" }); // loads what is loaded at the first use

@@ -8,7 +8,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeFileSync, write
 import process from "node:process";
 import { Agent, type Kind } from "../../harness.ts";
 import { type Runner, RUNNERS, runTests } from "../../runners.ts";
-import { checksFor, type Site } from "./checks.ts";
+import { checksFor } from "./checks.ts";
 import { FILES, type NetworkPlace, PLACES } from "./places.ts";
 import { onStoppedServer } from "./soft.ts";
 import { KINDS, type Outcome, OUTCOMES, SOFT, SUITE } from "./outcome.ts";
@@ -63,25 +63,40 @@ const said = (kind: Kind, what: string, wrong: string | undefined) => {
   done(kind, what, wrong === undefined ? { passed: 1 } : { failed: 1, failures: [`${what}: ${wrong.split("\n")[0]}`] });
 };
 
+/** So long a check may take, in milliseconds. */
+const PATIENCE = 180_000;
+
 async function check(place: NetworkPlace, kind: Kind): Promise<void> {
+  // A start takes seconds here: those that a check leaves alive are the next one's.
+  const crew: Agent[] = [];
+  const start = () => Agent.start(kind, { allow: "/m" });
   let number = 0;
   for (const [what, run] of Object.entries(checksFor(place, kind))) {
     const name = `checks/${kind}-${number++}.lock`;
-    const agents: Agent[] = [];
-    const agent: Site["agent"] = async (options = {}) => {
-      const started = Agent.start(kind, { allow: "/m", ...options });
-      agents.push(started);
+    const passing: Agent[] = [];
+    let next = 0;
+    const agent = async () => crew[next++] ??= await start().ready();
+    const fresh = async () => {
+      const started = start();
+      passing.push(started);
       return await started.ready();
     };
     let wrong: string | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`not done within ${PATIENCE} ms`)), PATIENCE);
+    });
     try {
-      await run({ place, kind, agent, one: `/m/one/${name}`, two: `/m/two/${name}` });
+      await Promise.race([run({ place, kind, agent, fresh, one: `/m/one/${name}`, two: `/m/two/${name}` }), late]);
     } catch (error) {
       wrong = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     }
-    for (const each of agents) await each.kill();
+    clearTimeout(timer);
+    if (wrong !== undefined) passing.push(...crew.splice(0)); // they may be in the middle of something
+    for (const each of passing) await each.kill();
     said(kind, what, wrong);
   }
+  for (const each of crew) await each.kill();
 }
 
 save();
