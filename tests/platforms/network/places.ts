@@ -11,12 +11,14 @@ export interface NetworkPlace {
   readonly exported?: string;
   /** As `/proc/self/mountinfo` has it. */
   readonly type: string;
-  /** Whether a lock taken through one mount excludes the other. */
-  readonly across: boolean;
+  /** Whether a lock taken through one mount excludes the other; `"at first"`: until a try on the same mount is refused. */
+  readonly across: boolean | "at first";
   /** Whether the first lock of a process on such a mount is told of on standard error. */
   readonly told: boolean;
   /** What inspect() and `holdfast doctor` say of it. */
   readonly words: RegExp;
+  /** Nobody can read what another has locked exclusively, so that without `/proc/locks` it is not known who that is. */
+  readonly mandatory?: boolean;
   /** An exclusive lock takes the right to write the file: NFSv4. */
   readonly takesWriting?: boolean;
   /** It is mounted softly too, and what becomes of that is tried when the server has stopped. */
@@ -50,11 +52,14 @@ const NFS4 = { ...NFS, type: "nfs4", exported: "/", takesWriting: true } as cons
 
 const SMB = {
   server: "smb",
+  mandatory: true,
   type: "cifs",
-  across: true,
+  across: "at first",
   told: true,
-  words: /the server may keep others from the file's content/,
+  words: /the server may forget a lock without a word .* and it may keep others from the file's content/,
   leftOut: {},
+  remark: "once a try on the same mount is refused, the server has lost the lock, and another mount is granted it " +
+    "(Linux 6.1's client, not ours: the same in Python), and the user is told so",
 } as const;
 
 export const PLACES: readonly NetworkPlace[] = [
@@ -85,6 +90,7 @@ export const PLACES: readonly NetworkPlace[] = [
     ...SMB,
     name: "SMB nobrl",
     mount: "vers=3.1.1,nobrl",
+    mandatory: false,
     across: false,
     words: /mounted with nobrl, so that no lock reaches the server/,
     remark: "two mounts are both granted one lock, and the user is told so",
