@@ -6,7 +6,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { Lock, LockError, type LockStatus } from "../mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { failure, openDescriptors, openIn, snapshot } from "./lockers.ts";
+import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
 import { deadOwner, kinds, leave, startTimeOf, until } from "./pid_files.ts";
 
 /** What an agent answers to "look". */
@@ -64,7 +64,7 @@ test("inspect() names a holder of each kind with all of its record, in a sentenc
     const status = Lock.inspect(path(holder.kind));
     const { state, backend, mode, waiters, reason } = status;
     assertEquals([state, backend, mode, waiters], ["held", "flock", "exclusive", 0], `${holder.kind}: ${reason}`);
-    assertMatch(reason, /^the kernel shows an exclusive lock on it(?:, taken by pid \d+)?$/);
+    assertMatch(said(reason), /^the kernel shows an exclusive lock on it(?:, taken by pid \d+)?$/);
     assertEquals(status.path, path(holder.kind));
     assertEquals(pids(status), [holder.pid]);
     assertEquals(status.holder, status.holders[0]);
@@ -80,7 +80,7 @@ test("inspect() names a holder of each kind with all of its record, in a sentenc
     await holder.release();
     const after = Lock.inspect(path(holder.kind));
     assertEquals([after.state, after.holder, after.holders, after.waiters], ["free", undefined, [], 0]);
-    assertEquals(after.reason, "the kernel shows no lock on it");
+    assertEquals(said(after.reason), "the kernel shows no lock on it");
   }
 });
 
@@ -99,7 +99,7 @@ for (const kind of kinds) {
     }
     const missing = await look(viewer, path("missing"));
     const { state, backend, holders, reason } = missing;
-    assertEquals([state, backend, holders, reason], ["free", undefined, [], "there is no lock file"]);
+    assertEquals([state, backend, holders, said(reason)], ["free", undefined, [], "there is no lock file"]);
   });
 }
 
@@ -165,7 +165,7 @@ for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) { // which ha
         // record could as well be of one that died before.)
         const inherited = how === "kill" && kind !== "node20" ? ["nightly", since] : [undefined, undefined];
         assertEquals([status.holder?.label, status.holder?.acquiredAt], inherited);
-        assertMatch(status.reason, /: whoever inherited the open file keeps it$/);
+        assertMatch(said(status.reason), /: whoever inherited the open file keeps it$/);
         assertEquals(new Lock(path(how)).tryAcquire(), false);
       } finally {
         await end(heir, dir);
@@ -201,7 +201,9 @@ test("inspect() names all readers of a shared lock, in whatever runtime, until e
     assertEquals(await reader.tryAcquire(), true);
   }
   for (let left = readers.length; left > 0; left--) {
-    const status = Lock.inspect(path());
+    let status = Lock.inspect(path());
+    // Who has inherited a file is looked for no longer than so; a busy machine may need more.
+    for (let i = 0; i < 20 && /not found in time/.test(status.reason); i++) status = Lock.inspect(path());
     assertEquals([status.state, status.mode, status.backend], ["held", "shared", "flock"], status.reason);
     assertEquals(pids(status), readers.slice(-left).map(({ pid }) => pid).sort(), status.reason);
     assertMatch(status.reason, new RegExp(`^the kernel shows ${left} shared locks? on it, taken by pid `));
@@ -230,12 +232,12 @@ test("inspect() names the holder of a PID file, and of a stale one the dead one,
     assertEquals(await holder.tryAcquire(), true);
     const held = Lock.inspect(path(backend));
     assertEquals([held.state, held.backend, held.mode, pids(held)], ["held", backend, "exclusive", [holder.pid]]);
-    if (backend === "pidfile") assertEquals(held.reason, `process ${holder.pid} is alive`);
+    if (backend === "pidfile") assertEquals(said(held.reason), `process ${holder.pid} is alive`);
     await holder.kill();
     const stale = Lock.inspect(path(backend));
     assertEquals([stale.state, stale.backend, pids(stale)], ["stale", backend, [holder.pid]], stale.reason);
     assertEquals([stale.holder?.label, stale.holder?.nonce], ["job", held.holder?.nonce]);
-    assertMatch(stale.reason, new RegExp(`there is no process ${holder.pid}$`));
+    assertMatch(said(stale.reason), new RegExp(`there is no process ${holder.pid}$`));
     new Lock(path(backend), { backend, onStale: () => {} }).acquireSync().release();
     assertEquals(Lock.inspect(path(backend)).state, "free");
   }
@@ -248,7 +250,7 @@ test("inspect() calls a lock unknown whose PID file or record is another host's,
     for (const file of [name, `${name}2.pid`]) leave(path(file), deadOwner(fields));
     for (const status of [Lock.inspect(path(name)), Lock.inspect(path(`${name}2`))]) {
       assertEquals(status.state, state, status.reason);
-      assertMatch(status.reason, state === "stale" ? /there is no process \d+$/ : /it runs on another host/);
+      assertMatch(said(status.reason), state === "stale" ? /there is no process \d+$/ : /it runs on another host/);
     }
   }
 });
@@ -321,7 +323,10 @@ test("inspect() of another user names the holder: by its record, and by the kern
     const free = await look(user, path(name));
     assertEquals([free.state, free.holders], ["free", []], free.reason);
     if (name === "closed") {
-      assertEquals(free.reason, "the kernel shows no lock on it; it may not be read, so how it was left is not known");
+      assertEquals(
+        said(free.reason),
+        "the kernel shows no lock on it; it may not be read, so how it was left is not known",
+      );
     }
   }
   const command = await byFlock(place, path("command"));
@@ -332,7 +337,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   const { heir } = await killedFlock(place, path("orphan"));
   const orphan = await look(user, path("orphan"));
   assertEquals([orphan.state, orphan.holders], ["held", []]);
-  assertMatch(orphan.reason, /has ended; who has inherited the open file cannot be seen from here$/);
+  assertMatch(said(orphan.reason), /has ended; who has inherited the open file cannot be seen from here$/);
   await end(heir, dir);
 });
 

@@ -99,6 +99,9 @@ export function snapshot(path: string): Snapshot {
   return { mode, size, inode, accessed, modified, changed };
 }
 
+/** A reason without what its place adds: on FUSE it says what that cannot promise. */
+export const said = (reason: string): string => reason.replace(/\. It is on fuse.*$/s, "");
+
 /** Who the kernel says holds a flock on the file that stands at a path. */
 export function kernelHolders(path: string): number[] {
   const { ino } = statSync(path);

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { test, within } from "../harness.ts";
-import { FILES, inReadme, markdown, readmeTable, readReport, type Report } from "../platforms/report.ts";
+import { FILES, inReadme, markdown, readmeTable, readReport, type Report, withRun } from "../platforms/report.ts";
 import { count, RUNNERS } from "../runners.ts";
 import { deno } from "../tools.ts";
 
@@ -50,7 +50,7 @@ const found = { date: "2026-01-02", revision: "abc", versions: "deno 1", seconds
 const row = { place: "NFS v4, soft", runtime: "Deno", passed: 7, failed: 0 };
 
 test("readmeTable() and markdown() say of a group that is not in the report that it was not run", () => {
-  const report: Report = { one: { ...found, rows: [row] } };
+  const report: Report = { one: [{ ...found, rows: [row] }] };
   assertMatch(readmeTable(report, GROUPS), /^\| Here, group two +\| not run +\|$/m);
   assertMatch(readmeTable(report, GROUPS), /^\| Here, NFS v4 +\| 7 passed: Deno +\|$/m);
   assertMatch(markdown(report, GROUPS), /## Group two\n\nNot run: /);
@@ -63,11 +63,24 @@ test("readmeTable() shows failures, and what was not run, and counts neither as 
     { ...row, place: "NFS v4, hard", runtime: "Bun, Deno", passed: 5, notRun: "one test, because" },
     { ...row, place: "xfs", passed: 0, notRun: "there is no mkfs.xfs here" },
   ];
-  const report: Report = { one: { ...found, rows } };
+  const report: Report = { one: [{ ...found, rows }] };
   const table = readmeTable(report, GROUPS);
   assertMatch(table, /^\| Here, NFS v4 +\| 12 passed, \*\*2 failed\*\*, some not run: Deno, Bun +\|$/m);
   assertMatch(table, /^\| Here, xfs +\| not run +\|$/m);
   assertStringIncludes(markdown(report, GROUPS), "there is no mkfs.xfs here");
+});
+
+test("withRun() keeps the places that were not run, in the run that they are from, and no place twice", () => {
+  const [first, second] = [["tmpfs", "ext4"], ["ext4", "xfs"]].map((places, i) => ({
+    ...found,
+    revision: String(i),
+    rows: places.map((place) => ({ ...row, place, passed: i + 1 })),
+  }));
+  const kept = { ...first, rows: [{ ...row, place: "tmpfs", passed: 1 }] };
+  assertEquals(withRun([first], second, false), [kept, second]);
+  assertEquals(withRun([kept, second], first, false), [{ ...second, rows: second.rows.slice(1) }, first]);
+  assertEquals(withRun([first], second, true), [second]);
+  assertEquals(withRun([], first, false), [first]);
 });
 
 test("inReadme() changes what is between the marks, and throws where they are missing", () => {

@@ -1,7 +1,7 @@
 /** File systems in user space: one that passes all but locks on, one that answers flock(2) with any error, and sshfs. */
-import type { Group } from "./row.ts";
-import { refusals } from "./refusals.ts";
-import { sshfs } from "./sshfs.ts";
+import { REFUSALS, refusals } from "./refusals.ts";
+import { type Group, isWanted } from "./row.ts";
+import { SSHFS, sshfs } from "./sshfs.ts";
 import { ground, inPlaces, type Place } from "./suite.ts";
 
 const BINDFS: Place = {
@@ -12,5 +12,8 @@ const BINDFS: Place = {
 
 export const fuse: Group = async (circumstances) => {
   const rows = await inPlaces([BINDFS], circumstances);
-  return circumstances.long ? [...rows, ...await refusals(circumstances), ...await sshfs(circumstances)] : rows;
+  if (!circumstances.long) return rows;
+  if (isWanted(REFUSALS, circumstances)) rows.push(...await refusals(circumstances));
+  if (isWanted(SSHFS, circumstances)) rows.push(...await sshfs(circumstances));
+  return rows;
 };

@@ -25,8 +25,8 @@ export interface Found {
   readonly rows: readonly Row[];
 }
 
-/** By the groups' names. */
-export type Report = Readonly<Record<string, Found>>;
+/** By the groups' names: the runs, if not all of its places were in one. */
+export type Report = Readonly<Record<string, readonly Found[]>>;
 
 export const readReport = (): Report => existsSync(FILES.report) ? JSON.parse(readFileSync(FILES.report, "utf8")) : {};
 
@@ -56,12 +56,16 @@ export const cells = (row: Row): string[] => {
 /** REPORT.md. */
 export function markdown(report: Report, groups: Readonly<Record<string, Entry>> = GROUPS): string {
   const sections = Object.entries(groups).map(([name, { title }]) => {
-    const found = report[name];
-    if (!found) return `## ${title}\n\nNot run: \`deno task test:platforms --long --report --only ${name}\` does it.`;
-    const { date, revision, versions, seconds, rows } = found;
-    const minutes = (seconds / 60).toFixed(1);
-    return `## ${title}\n\n\`--only ${name}\`: ${date}, commit ${revision}, ${minutes} minutes; ${versions}.\n\n` +
-      table(COLUMNS, rows.map(cells));
+    const runs = report[name] ?? [];
+    if (runs.length === 0) {
+      return `## ${title}\n\nNot run: \`deno task test:platforms --long --report --only ${name}\` does it.`;
+    }
+    const parts = runs.map(({ date, revision, versions, seconds, rows }) => {
+      const minutes = (seconds / 60).toFixed(1);
+      return `\`--only ${name}\`: ${date}, commit ${revision}, ${minutes} minutes; ${versions}.\n\n` +
+        table(COLUMNS, rows.map(cells));
+    });
+    return `## ${title}\n\n${parts.join("\n\n")}`;
   });
   // Formatted, its tables would have lines of hundreds of blanks.
   return `<!-- deno-fmt-ignore-file -->
@@ -93,7 +97,7 @@ function summary(rows: readonly Row[]): string {
 /** The README's table. */
 export function readmeTable(report: Report, groups: Readonly<Record<string, Entry>> = GROUPS): string {
   const rows = Object.entries(groups).flatMap(([name, { title, platform }]) => {
-    const found = report[name]?.rows ?? [];
+    const found = (report[name] ?? []).flatMap(({ rows }) => rows);
     if (found.length === 0) return [[platform + title[0].toLowerCase() + title.slice(1), "not run"]];
     return [...new Set(found.map(family))].map((each) => [
       `${platform}${each}`,
@@ -124,9 +128,15 @@ export function inReadme(readme: string, table: string): string {
   return `${readme.slice(0, from)}${MARKS[0]}\n\n${table}\n\n${readme.slice(to)}`;
 }
 
-/** Puts what was found in place of what these groups had, and writes all anew. */
-export function writeReport(found: Report): void {
-  const report = { ...readReport(), ...found };
+/** A group's runs with one more; `whole`: of all its places. Of a place only the last run counts. */
+export function withRun(runs: readonly Found[], run: Found, whole: boolean): Found[] {
+  const places = new Set(run.rows.map(({ place }) => place));
+  const others = runs.map((each) => ({ ...each, rows: each.rows.filter(({ place }) => !places.has(place)) }));
+  return [...whole ? [] : others.filter(({ rows }) => rows.length > 0), run];
+}
+
+/** Writes all that is written from a report. */
+export function writeReport(report: Report): void {
   writeFileSync(FILES.report, `${JSON.stringify(report, null, 2)}\n`);
   writeFileSync(FILES.markdown, markdown(report));
   writeFileSync(FILES.readme, inReadme(readFileSync(FILES.readme, "utf8"), readmeTable(report)));

@@ -20,7 +20,13 @@ export interface Circumstances {
   readonly long: boolean;
   /** A directory of its own. */
   readonly dir: string;
+  /** If there are any, only places whose names begin so: a group that takes long leaves the others out. */
+  readonly places?: readonly string[];
 }
+
+/** Whether a place is to be run. */
+export const isWanted = (name: string, { places }: Circumstances): boolean =>
+  places?.some((each) => name.startsWith(each)) ?? true;
 
 /** Sets up its places, one after the other, runs the behaviours there, and takes everything down again. */
 export type Group = (circumstances: Circumstances) => Promise<Row[]>;
