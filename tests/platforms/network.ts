@@ -12,10 +12,11 @@ import process from "node:process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { pack } from "../../tasks/pack.ts";
+import type { Runner } from "../runners.ts";
 import { cache, deno, tool } from "../tools.ts";
-import { KINDS, type Outcome, OUTCOMES } from "./network/outcome.ts";
-import { FILES, type NetworkPlace, PLACES } from "./network/places.ts";
-import type { Group, Row } from "./row.ts";
+import { AS_RUNNER, KINDS, type Outcome, OUTCOMES } from "./network/outcome.ts";
+import { exclusionsFor, FILES, type NetworkPlace, PLACES } from "./network/places.ts";
+import { type Group, isWanted, type Row } from "./row.ts";
 
 /** A guest that takes longer is ended, in milliseconds. */
 const LIMIT = 25 * 60_000;
@@ -53,9 +54,10 @@ const notRun = ({ name }: NetworkPlace, why: string): Row[] =>
   KINDS.map((kind) => ({ place: name, runtime: NAMES[kind], passed: 0, failed: 0, notRun: why }));
 
 /** All places, or those that are named. */
-export const network: Group = async ({ long, dir }) => {
-  const wanted = process.env.HOLDFAST_NETWORK_PLACE?.split(";");
-  const places = PLACES.filter(({ name }) => wanted?.includes(name) ?? true);
+export const network: Group = async (circumstances) => {
+  const { long, dir } = circumstances;
+  const named = process.env.HOLDFAST_NETWORK_PLACE?.split(";");
+  const places = PLACES.filter(({ name }) => (named?.includes(name) ?? true) && isWanted(name, circumstances));
   if (!long) return places.flatMap((place) => notRun(place, "long form only"));
   const reasons = places.map(missing);
   if (reasons.includes(undefined)) pack(); // Node 20's, which cannot run TypeScript
@@ -137,7 +139,6 @@ function rowsOf(place: NetworkPlace, folder: string, ended: string): Row[] {
   const outcomes = outcomesIn(folder);
   const log = join(folder, "console.log");
   const last = readFileSync(log, "utf8").trim().split("\n").at(-1)?.trim();
-  const leftOut = Object.entries(place.leftOut).map(([why, { length }]) => `${length} tests: ${why}`);
   return KINDS.map((kind) => {
     const head = { place: place.name, runtime: NAMES[kind] };
     const outcome = outcomes.find((each) => each.kind === kind);
@@ -151,13 +152,15 @@ function rowsOf(place: NetworkPlace, folder: string, ended: string): Row[] {
       ...head,
       passed,
       failed: failed + pending.length,
-      notRun: kind === "deno-no-ffi" ? "the suite, which is run with -A: checks only" : notRunOf(place, leftOut),
+      notRun: notRunOf(place, AS_RUNNER[kind]),
       remark: remarks.filter((each) => each !== undefined).join("; ") || undefined,
     };
   });
 }
 
-function notRunOf(place: NetworkPlace, leftOut: readonly string[]): string {
-  const files = place.files ?? FILES;
-  return [`the suite's files but these ${files.length}: ${files.join(" ")}`, ...leftOut].join("; ");
+function notRunOf(place: NetworkPlace, runner: Runner | undefined): string {
+  if (!runner) return "the suite, which is run with -A";
+  const reasons = Map.groupBy(exclusionsFor(place, runner), ({ why }) => why);
+  const leftOut = [...reasons].map(([why, { length }]) => `${length} tests, because ${why}`);
+  return [`the suite but for ${(place.files ?? FILES).join(", ")}`, ...leftOut].join("; ");
 }

@@ -79,15 +79,14 @@ const refused: Check = async (site) => {
 
 /** kill -9 of a holder frees it, through each mount. */
 const killed: Check = async ({ place, agent, fresh, one, two }) => {
-  const [a, b] = [await agent(), await agent()];
-  for (const path of place.across ? [one, two] : [one]) {
-    const victim = await fresh();
-    assertEquals(await soon(await lockAt(victim, one)), true, "the victim on a free lock");
-    await victim.kill();
-    const next = path === one ? a : b;
-    assertEquals(await soon(await lockAt(next, path)), true, `after kill -9 of the holder, ${path}`);
-    await next.release(path);
-  }
+  const [a, b, victim] = [await agent(), await agent(), await fresh()];
+  assertEquals(await (await lockAt(victim, one))(), true, "the victim on a free lock");
+  const [here, there] = [await lockAt(a, one), await lockAt(b, two)];
+  if (place.across) assertEquals(await there(), false, "while the victim holds it");
+  await victim.kill();
+  assertEquals(await soon(there), true, "on the other mount, after kill -9 of the holder");
+  await b.release(two);
+  assertEquals(await soon(here), true, "on the same mount, after kill -9 of the holder");
 };
 
 /** Readers together; no writer beside them. */
@@ -140,10 +139,14 @@ async function errorsOf(agent: Agent): Promise<string[]> {
   return agent.errors.split("\n").filter((line) => line !== "");
 }
 
-/** By default the user is told, once a mount, where two can be granted one lock. */
+/** By default the user is told, once a mount, where two can be granted one lock; with `fileSystem: "any"` never. */
 const warned: Check = async (site) => {
   const { place, fresh, one, two } = site;
   const a = await fresh();
+  for (const path of [one, two]) { // before the others: who was told once is not told again
+    assertEquals(await (await lockAt(a, `${path}.any`, { fileSystem: "any" }))(), true, path);
+    await a.release(`${path}.any`);
+  }
   for (const path of [one, two, `${one}.more`, `${two}.more`]) {
     assertEquals(await soon(await lockAt(a, path)), true, path);
     await a.release(path);
@@ -151,10 +154,10 @@ const warned: Check = async (site) => {
   const lines = await errorsOf(a);
   if (!place.told || !asks(site)) return assertEquals(lines, []);
   assertEquals(lines.length, 2, lines.join("\n"));
-  for (const [i, mount] of ["/m/one", "/m/two"].entries()) {
+  for (const [i, path] of [one, two].entries()) {
     assertMatch(lines[i], place.words);
-    assertStringIncludes(lines[i], `is on ${place.type} (`);
-    assertStringIncludes(lines[i], `at ${mount}:`);
+    assertStringIncludes(lines[i], `holdfast: "${path}" is on ${place.type} (`);
+    assertStringIncludes(lines[i], `at ${path.split("/checks/")[0]}:`);
   }
 };
 
@@ -165,13 +168,6 @@ const local: Check = async (site) => {
   assertEquals([name, code], ["LockUnsupportedError", "ENOTSUP"], message);
   assertMatch(message, asks(site) ? place.words : /cannot be told here/);
   assertEquals(existsSync(one), false, "it was made all the same");
-};
-
-/** `fileSystem: "any"` locks without a word. */
-const any: Check = async ({ fresh, one }) => {
-  const a = await fresh();
-  assertEquals(await (await lockAt(a, one, { fileSystem: "any" }))(), true);
-  assertEquals(await errorsOf(a), []);
 };
 
 /** `holdfast doctor` names the file system. */
@@ -209,9 +205,8 @@ export function checksFor(place: NetworkPlace, kind: Kind): Readonly<Record<stri
     "shared locks": shared,
     "a waiter is let in": waits,
     "inspect() by both mounts": inspected,
-    "the user is told, or need not be": warned,
+    "the user is told, or need not be, and never with fileSystem: any": warned,
     "fileSystem: local refuses": local,
-    "fileSystem: any is silent": any,
     ...(kind in CLI ? { "holdfast doctor names it": doctor } : {}),
     ...(place.takesWriting && (kind === "bun" || kind === "node26")
       ? { "a file that may only be read": mayOnlyRead }

@@ -1,9 +1,13 @@
 /** What the guest tells the host, for each kind, in a file of their common folder. */
 import type { Kind } from "../../harness.ts";
+import type { Runner } from "../../runners.ts";
 
 export const OUTCOMES = "outcomes.json";
 
 export const KINDS = ["deno", "deno-no-ffi", "bun", "node26"] as const satisfies Kind[];
+
+/** Which of them run the suite. */
+export const AS_RUNNER: Readonly<Partial<Record<Kind, Runner>>> = { deno: "deno", bun: "bun", node26: "node" };
 
 /** Those of {@linkcode Outcome.pending} that are no check of checks.ts. */
 export const SUITE = "the suite", SOFT = "a soft mount whose server has stopped";

@@ -1,5 +1,8 @@
 /** The places: how each is mounted, what is right there, and which of the suite's tests are not for it. */
 
+import type { Runner } from "../../runners.ts";
+import type { Exclusion } from "../suite.ts";
+
 /** A network file system, mounted twice from a server in the same guest. */
 export interface NetworkPlace {
   readonly name: string;
@@ -25,8 +28,7 @@ export interface NetworkPlace {
   readonly soft?: boolean;
   /** The suite's files that are run there; unless given, {@linkcode FILES}. */
   readonly files?: readonly string[];
-  /** Parts of the names of tests that cannot be right there, by why. */
-  readonly leftOut: Readonly<Record<string, readonly string[]>>;
+  readonly exclusions: readonly Exclusion[];
   readonly remark?: string;
 }
 
@@ -45,7 +47,7 @@ const NFS = {
   told: false,
   words: /Linux turns flock\(2\) into a byte-range lock on the server/,
   soft: true,
-  leftOut: {},
+  exclusions: [],
 } as const;
 
 const NFS4 = { ...NFS, type: "nfs4", exported: "/", takesWriting: true } as const;
@@ -57,7 +59,7 @@ const SMB = {
   across: "at first",
   told: true,
   words: /the server may forget a lock without a word .* and it may keep others from the file's content/,
-  leftOut: {},
+  exclusions: [],
   remark: "once a try on the same mount is refused, the server has lost the lock, and another mount is granted it " +
     "(Linux 6.1's client, not ours: the same in Python), and the user is told so",
 } as const;
@@ -73,7 +75,7 @@ export const PLACES: readonly NetworkPlace[] = [
     across: true,
     told: true,
     words: /whether that one and other guests are excluded depends on the server/,
-    leftOut: {},
+    exclusions: [],
   },
   { ...NFS, name: "NFS v3", mount: "vers=3,tcp" },
   {
@@ -96,3 +98,7 @@ export const PLACES: readonly NetworkPlace[] = [
     remark: "two mounts are both granted one lock, and the user is told so",
   },
 ];
+
+/** The tests that are left out in a runtime. */
+export const exclusionsFor = ({ exclusions }: NetworkPlace, runner: Runner): readonly Exclusion[] =>
+  exclusions.filter((each) => each.in?.includes(runner) ?? true);
