@@ -2,7 +2,8 @@
  * Network file systems, each in a guest of its own (User-Mode Linux): server and
  * two mounts, as of two hosts. Two guests at a time, each with a time limit.
  *
- * HOLDFAST_NETWORK_PLACE: only these, such as `NFS v4.2;SMB`.
+ * For a trial: HOLDFAST_NETWORK_PLACE has only these places, such as `NFS v4.2;SMB`, and HOLDFAST_NETWORK_FILES only
+ * these files of the suite, such as `lock;exit`, or none.
  */
 import { spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -73,6 +74,9 @@ export const network: Group = async (circumstances) => {
   return rows.flat();
 };
 
+const filesOf = (place: NetworkPlace): readonly string[] =>
+  process.env.HOLDFAST_NETWORK_FILES?.split(";").filter((name) => name !== "") ?? place.files ?? FILES;
+
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** One place: a guest from its start to its end. */
@@ -83,6 +87,7 @@ async function run(place: NetworkPlace, folder: string, processor: number): Prom
     SERVER: place.server,
     MOUNT: place.mount,
     EXPORT: place.exported ?? "",
+    FILES: filesOf(place).join(" "),
     GUEST: `${deno()} run -A --no-check --import-map=${here("../stand_in/import_map.json")}`,
     HOLDFAST_TEST_CACHE: cache,
     HOLDFAST_TEST_SLOW: SLOW,
@@ -162,5 +167,5 @@ function notRunOf(place: NetworkPlace, runner: Runner | undefined): string {
   if (!runner) return "the suite, which is run with -A";
   const reasons = Map.groupBy(exclusionsFor(place, runner), ({ why }) => why);
   const leftOut = [...reasons].map(([why, { length }]) => `${length} tests, because ${why}`);
-  return [`the suite but for ${(place.files ?? FILES).join(", ")}`, ...leftOut].join("; ");
+  return [`the suite but for ${filesOf(place).join(", ")}`, ...leftOut].join("; ");
 }
