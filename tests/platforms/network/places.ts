@@ -22,6 +22,8 @@ export interface NetworkPlace {
   readonly words: RegExp;
   /** Nobody can read what another has locked exclusively, so that without `/proc/locks` it is not known who that is. */
   readonly mandatory?: boolean;
+  /** The kernel has the lock among those of fcntl(2), and not of flock(2), so that inspect() goes by the record: 9p. */
+  readonly unlisted?: boolean;
   /** An exclusive lock takes the right to write the file: NFSv4. */
   readonly takesWriting?: boolean;
   /** It is mounted softly too, and what becomes of that is tried when the server has stopped. */
@@ -72,10 +74,12 @@ export const PLACES: readonly NetworkPlace[] = [
     server: "9p",
     mount: "version=9p2000.L",
     type: "9p",
+    unlisted: true,
     across: true,
     told: true,
     words: /whether that one and other guests are excluded depends on the server/,
     exclusions: [],
+    remark: "the kernel lists no flock(2) lock there, so inspect() of a held one says unknown, and names who has it",
   },
   { ...NFS, name: "NFS v3", mount: "vers=3,tcp" },
   {
