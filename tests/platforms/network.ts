@@ -13,7 +13,7 @@ import process from "node:process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { pack } from "../../tasks/pack.ts";
-import type { Runner } from "../runners.ts";
+import { type Runner, RUNNERS } from "../runners.ts";
 import { cache, deno, tool } from "../tools.ts";
 import { AS_RUNNER, KINDS, type Outcome, OUTCOMES } from "./network/outcome.ts";
 import { exclusionsFor, FILES, type NetworkPlace, PLACES } from "./network/places.ts";
@@ -74,8 +74,8 @@ export const network: Group = async (circumstances) => {
   return rows.flat();
 };
 
-const filesOf = (place: NetworkPlace): readonly string[] =>
-  process.env.HOLDFAST_NETWORK_FILES?.split(";").filter((name) => name !== "") ?? place.files ?? FILES;
+const filesFor = (runner: Runner): readonly string[] =>
+  process.env.HOLDFAST_NETWORK_FILES?.split(";").filter((name) => name !== "") ?? FILES[runner];
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -87,7 +87,7 @@ async function run(place: NetworkPlace, folder: string, processor: number): Prom
     SERVER: place.server,
     MOUNT: place.mount,
     EXPORT: place.exported ?? "",
-    FILES: filesOf(place).join(" "),
+    ...Object.fromEntries(RUNNERS.map((runner) => [`FILES_${runner}`, filesFor(runner).join(" ")])),
     GUEST: `${deno()} run -A --no-check --import-map=${here("../stand_in/import_map.json")}`,
     HOLDFAST_TEST_CACHE: cache,
     HOLDFAST_TEST_SLOW: SLOW,
@@ -167,5 +167,5 @@ function notRunOf(place: NetworkPlace, runner: Runner | undefined): string {
   if (!runner) return "the suite, which is run with -A";
   const reasons = Map.groupBy(exclusionsFor(place, runner), ({ why }) => why);
   const leftOut = [...reasons].map(([why, { length }]) => `${length} tests, because ${why}`);
-  return [`the suite but for ${filesOf(place).join(", ")}`, ...leftOut].join("; ");
+  return [`the suite but for ${filesFor(runner).join(", ")}`, ...leftOut].join("; ");
 }

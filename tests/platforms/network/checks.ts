@@ -122,7 +122,7 @@ const inspected: Check = async (site) => {
   assertEquals((await b.call("look", { path: one })).state, "free", "where no lock has been");
   await (await lockAt(a, one))();
   const here = await b.call("look", { path: one });
-  assertEquals(here.state, asks(site) && !place.unlisted ? "held" : "unknown", here.reason);
+  assertEquals(here.state, asks(site) ? "held" : "unknown", here.reason);
   if (asks(site)) assertEquals(here.holder?.pid, a.pid, here.reason);
   const there = await b.call("look", { path: two });
   assertEquals(there.state, place.mandatory && asks(site) ? "held" : "unknown", `by the other mount: ${there.reason}`);

@@ -20,13 +20,15 @@ if (!place) throw new Error(`there is no place ${process.env.PLACE}`);
 /** So long the suite may take in one runtime, in milliseconds. */
 const LIMIT = 8 * 60_000;
 
-const files = (process.env.FILES ?? "").split(" ").filter((name) => name !== "").map((name) => `tests/${name}_test.ts`);
+const filesFor = (kind: Kind): string[] =>
+  (process.env[`FILES_${AS_RUNNER[kind]}`] ?? "").split(" ").filter((name) => name !== "")
+    .map((name) => `tests/${name}_test.ts`);
 
 const outcomes = new Map<Kind, Outcome>();
 for (const kind of KINDS) {
   const pending = [
     ...Object.keys(checksFor(place, kind)),
-    ...kind in AS_RUNNER && files.length > 0 ? [SUITE] : [],
+    ...filesFor(kind).length > 0 ? [SUITE] : [],
     ...place.soft ? [SOFT] : [],
   ];
   outcomes.set(kind, { kind, passed: 0, failures: [], failed: 0, skipped: 0, pending, seconds: 0 });
@@ -104,7 +106,7 @@ mkdirSync("/m/one/checks", { mode: 0o755 });
 for (const kind of KINDS) await check(place, kind);
 rmSync("/m/one/checks", { recursive: true });
 for (const kind of KINDS) {
-  const runner = AS_RUNNER[kind];
+  const [runner, files] = [AS_RUNNER[kind], filesFor(kind)];
   if (!runner || files.length === 0) continue;
   const began = performance.now();
   const counted = await runTests(runner, {
