@@ -53,7 +53,7 @@ export function inspectPath(sys: System, given: string): LockStatus {
 }
 
 /** What its file system means, where that is no local disk. */
-function remark(sys: System, path: string): string {
+export function remark(sys: System, path: string): string {
   const place = placeOf(sys, path);
   return place === undefined || place === "unknown" ? "" : `. It is on ${place.where}: ${place.words}`;
 }

@@ -1,7 +1,16 @@
 /** Every lock in a directory, and who holds it. Reads, and changes nothing. */
 import { nodePath } from "./builtin.ts";
 import { systemFailure } from "./errors.ts";
-import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, read, type Reading } from "./inspect.ts";
+import {
+  either,
+  inspectKernel,
+  inspectPidFile,
+  judgeKernel,
+  type LockStatus,
+  read,
+  type Reading,
+  remark,
+} from "./inspect.ts";
 import { settleDirectory } from "./options.ts";
 import { RECORD_LIMIT } from "./record.ts";
 import { LockTable } from "./sys/locks.ts";
@@ -88,7 +97,9 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
   const table = text === undefined ? undefined : new LockTable(text, sys.mounts());
   return found.flatMap((each) => {
     const status = statusOf(sys, each, table);
-    return status ? [{ ...status, path: nodePath().join(given, nodePath().basename(each.path)) }] : [];
+    if (!status) return [];
+    const path = nodePath().join(given, nodePath().basename(each.path));
+    return [{ ...status, path, reason: status.reason + remark(sys, each.path) }];
   });
 }
 

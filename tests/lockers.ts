@@ -3,7 +3,18 @@
  * looks like from outside.
  */
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import process from "node:process";
 import { assertRejects } from "@std/assert";
 import { Lock, type LockOptions } from "../mod.ts";
@@ -101,6 +112,17 @@ export function snapshot(path: string): Snapshot {
 
 /** A reason without what its place adds: on FUSE it says what that cannot promise. */
 export const said = (reason: string): string => reason.replace(/\. It is on fuse.*$/s, "");
+
+/** Removes a folder and what is in it. By FUSE a deleted file stays in it until it is closed, so it is moved away first. */
+export function removeFolder(dir: string): void {
+  if (statfsSync(dir).type === 0x65735546) {
+    const away = mkdtempSync(join(process.env.HOLDFAST_TEST_DIR ?? tmpdir(), "holdfast-test-away-"));
+    for (const name of readdirSync(dir, { recursive: true, encoding: "utf8" })) {
+      if (statSync(join(dir, name)).isFile()) renameSync(join(dir, name), join(away, name.replaceAll("/", "-")));
+    }
+  }
+  rmSync(dir, { recursive: true });
+}
 
 /** Who the kernel says holds a flock on the file that stands at a path. */
 export function kernelHolders(path: string): number[] {

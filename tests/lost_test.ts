@@ -17,7 +17,7 @@ import { Lock, type LockBackend, LockLostError, LockNotHeldError } from "../mod.
 import { tryFlock } from "../src/backend/flock.ts";
 import { system } from "../src/sys/mod.ts";
 import { type Agent, type Child, mustBlock, test, within } from "./harness.ts";
-import { closed, failure, kernelHolders, open, WITHOUT_FFI } from "./lockers.ts";
+import { closed, failure, kernelHolders, open, removeFolder, WITHOUT_FFI } from "./lockers.ts";
 import { kinds, recordIn, until } from "./pid_files.ts";
 
 const BACKENDS: readonly LockBackend[] = ["flock", "pidfile"];
@@ -47,7 +47,7 @@ const WAYS: readonly Way[] = [
   { how: "renamed", go: (file) => renameSync(file, `${file}.old`), kept: true },
   { how: "replaced", go: replace, kept: false },
   { how: "deleted, and made again by another", go: (file) => (unlinkSync(file), writeFileSync(file, "")), kept: false },
-  { how: "deleted with its directory", go: (file) => rmSync(dirname(file), { recursive: true }), kept: false },
+  { how: "deleted with its directory", go: (file) => removeFolder(dirname(file)), kept: false },
   { how: "moved with its directory", go: moved, kept: false, silent: true },
   {
     how: "moved with its directory, which was made again",

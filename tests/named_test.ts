@@ -1,10 +1,10 @@
 /** Lock.named(): one directory for the locks of a user, made when it is needed. */
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, lockDirectory, LockError, scan } from "../mod.ts";
 import { type Kind, KINDS, test } from "./harness.ts";
-import { failure } from "./lockers.ts";
+import { failure, removeFolder } from "./lockers.ts";
 import { asNobody, kinds } from "./pid_files.ts";
 
 const VARIABLES = ["HOLDFAST_DIR", "XDG_STATE_HOME", "HOME"] as const;
@@ -153,7 +153,7 @@ test("Lock.named() makes its directory and those above it at the first acquisiti
     await acquire(lock); // and though HOLDFAST_DIR is another by now
     if (lock.held) lock.release();
     assertEquals(["a", "a/b", "a/b/c"].map((name) => modeOf(path(name))), ["700", "700", "700"], way);
-    rmSync(path("a"), { recursive: true });
+    removeFolder(path("a"));
   }
 });
 
@@ -162,7 +162,7 @@ test("Lock.named() makes its directory again for an object that has acquired bef
   for (let i = 0; i < 2; i++) {
     assertEquals([lock.tryAcquire(), modeOf(path("a/b"))], [true, "700"]);
     lock.release();
-    rmSync(path("a"), { recursive: true });
+    removeFolder(path("a"));
   }
 });
 

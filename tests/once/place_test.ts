@@ -133,6 +133,16 @@ test("acquire() tells once that a FUSE mount keeps its locks to itself, as inspe
   }
 });
 
+test("scan() tells of a FUSE mount what inspect() tells", async (place) => {
+  const { by } = await twoMounts(place);
+  const agent = await place.agent("bun", { by });
+  await agent.lock(place.path("one/a.lock"));
+  assertEquals(await agent.tryAcquire(), true);
+  const [{ reason }] = await agent.call("scan", { directory: place.path("one") });
+  assertMatch(reason, /\. It is on fuse.*its program decides what flock\(2\) means/);
+  assertEquals(reason, (await agent.call("inspect", { name: "lock" })).reason);
+});
+
 test("acquire() with fileSystem: any says nothing, and with local takes a local disk, in each kind", async (place) => {
   const { path, dir } = place;
   const { by } = await twoMounts(place);
