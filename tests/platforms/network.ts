@@ -6,11 +6,10 @@
  * these files of the suite, such as `lock;exit`, or none.
  */
 import { spawn } from "node:child_process";
-import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { delimiter, join } from "node:path";
 import process from "node:process";
-import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { pack } from "../../tasks/pack.ts";
 import { type Runner, RUNNERS } from "../runners.ts";
@@ -100,38 +99,30 @@ async function run(place: NetworkPlace, folder: string, processor: number): Prom
   writeFileSync(join(folder, "settings.sh"), lines.join(""));
   const kernel = ["linux.uml", "mem=3G", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"];
   const guest = [`init=${here("network/guest.sh")}`, `HOLDFAST_GUEST=${folder}`, "con=null", "con0=fd:0,fd:1"];
+  // On one processor: a guest is many processes that run in turns, and each turn would cost a wake-up of another.
+  const pinned = ["taskset", "-c", String(processor)];
   // A PID namespace of its own: when its first process is killed, so is everything in it. That is a shell, for the
   // first process gets no signal that it does not handle, and the guest's kernel sends itself some.
-  // On one processor of its own: a guest is many processes that run in turns, and each turn would cost a wake-up.
-  const inShell = [
-    "taskset",
-    "-c",
-    String(processor),
-    "unshare",
-    "-pf",
-    "--mount-proc",
-    "--kill-child",
-    "sh",
-    "-c",
-    '"$@"; exit $?',
-    "sh",
-  ];
-  const [command, ...args] = [...inShell, ...kernel, ...guest];
+  const inNamespace = ["unshare", "-pf", "--mount-proc", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh"];
+  const [command, ...args] = [...pinned, ...inNamespace, ...kernel, ...guest];
   const child = spawn(command, args, {
     stdio: ["ignore", "pipe", "pipe"],
     env: { PATH: process.env.PATH, HOME: process.env.HOME },
   });
-  const log = createWriteStream(join(folder, "console.log"));
-  for (const stream of [child.stdout, child.stderr]) stream.pipe(log, { end: false });
-  let ended = "";
-  child.on("error", (error) => ended = error.message);
-  let late = false;
-  const timer = setTimeout(() => (late = true, child.kill("SIGKILL")), LIMIT);
-  const [code, signal] = await once(child, "close");
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => said += text);
+  let late: string | undefined;
+  const timer = setTimeout(() => {
+    late = `it was ended after ${LIMIT / 60_000} minutes`;
+    child.kill("SIGKILL");
+  }, LIMIT);
+  const ended = await new Promise<string>((resolve) => {
+    child.on("error", (error) => resolve(error.message));
+    child.on("close", (code, signal) => resolve(late ?? `it ended with ${code ?? signal}`));
+  });
   clearTimeout(timer);
-  log.end();
-  ended ||= late ? `it was ended after ${LIMIT / 60_000} minutes` : `it ended with ${code ?? signal}`;
-  return rowsOf(place, folder, ended);
+  writeFileSync(join(folder, "console.log"), said);
+  return rowsOf(place, folder, `${ended}: ${said.trim().split("\n").at(-1)?.trim()}`);
 }
 
 function outcomesIn(folder: string): Outcome[] {
@@ -142,12 +133,10 @@ function outcomesIn(folder: string): Outcome[] {
 /** What the guest has left, as rows. What it did not come to has failed. */
 function rowsOf(place: NetworkPlace, folder: string, ended: string): Row[] {
   const outcomes = outcomesIn(folder);
-  const log = join(folder, "console.log");
-  const last = readFileSync(log, "utf8").trim().split("\n").at(-1)?.trim();
   return KINDS.map((kind) => {
     const head = { place: place.name, runtime: NAMES[kind] };
     const outcome = outcomes.find((each) => each.kind === kind);
-    if (!outcome) return { ...head, passed: 0, failed: 1, remark: `the guest told nothing, and ${ended}: ${last}` };
+    if (!outcome) return { ...head, passed: 0, failed: 1, remark: `the guest told nothing, and ${ended}` };
     const { passed, failed, failures, pending } = outcome;
     const wrong = [...failures];
     if (pending.length > 0) wrong.push(`not come to, because ${ended}: ${pending.join(", ")}`);
@@ -167,5 +156,5 @@ function notRunOf(place: NetworkPlace, runner: Runner | undefined): string {
   if (!runner) return "the suite, which is run with -A";
   const reasons = Map.groupBy(exclusionsFor(place, runner), ({ why }) => why);
   const leftOut = [...reasons].map(([why, { length }]) => `${length} tests, because ${why}`);
-  return [`the suite but for ${filesFor(runner).join(", ")}`, ...leftOut].join("; ");
+  return [`the suite but for ${filesFor(runner).join(", ")}: a start takes seconds there`, ...leftOut].join("; ");
 }

@@ -4,7 +4,7 @@
  *
  *   guest.ts FOLDER    with PLACE and the runtimes' paths in the environment
  */
-import { appendFileSync, closeSync, fsyncSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import process from "node:process";
 import { Agent, type Kind } from "../../harness.ts";
 import { runTests } from "../../runners.ts";
@@ -36,10 +36,11 @@ for (const kind of KINDS) {
 
 /** Writes down what is known by now, through to the host. */
 function save(): void {
-  const file = openSync(`${folder}/${OUTCOMES}`, "w");
+  const file = openSync(`${folder}/${OUTCOMES}.new`, "w");
   writeSync(file, JSON.stringify([...outcomes.values()]));
   fsyncSync(file);
   closeSync(file);
+  renameSync(`${folder}/${OUTCOMES}.new`, `${folder}/${OUTCOMES}`); // whole or not at all
 }
 
 function done(
