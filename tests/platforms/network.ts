@@ -6,7 +6,7 @@
  * these files of the suite, such as `lock;exit`, or none.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { delimiter, join } from "node:path";
 import process from "node:process";
@@ -110,7 +110,12 @@ async function run(place: NetworkPlace, folder: string, processor: number): Prom
     env: { PATH: process.env.PATH, HOME: process.env.HOME },
   });
   let said = "";
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => said += text);
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text) => {
+      said += text;
+      appendFileSync(join(folder, "console.log"), text); // to be read while it runs
+    });
+  }
   let late: string | undefined;
   const timer = setTimeout(() => {
     late = `it was ended after ${LIMIT / 60_000} minutes`;
@@ -121,7 +126,6 @@ async function run(place: NetworkPlace, folder: string, processor: number): Prom
     child.on("close", (code, signal) => resolve(late ?? `it ended with ${code ?? signal}`));
   });
   clearTimeout(timer);
-  writeFileSync(join(folder, "console.log"), said);
   return rowsOf(place, folder, `${ended}: ${said.trim().split("\n").at(-1)?.trim()}`);
 }
 
