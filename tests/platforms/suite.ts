@@ -25,7 +25,7 @@ export const SUITE: readonly string[] = readdirSync(join(repository, "tests"))
   .filter((name) => name.endsWith("_test.ts") && !(name in PLACELESS)).sort().map((name) => `tests/${name}`);
 
 /** What a lock does at all, in a second. */
-const CORE = ["tests/exit_test.ts", "tests/lock_test.ts", "tests/paths_test.ts"];
+const CORE = ["tests/lock_test.ts", "tests/reenter_test.ts"];
 
 /** A test that cannot be right in a place. */
 export interface Exclusion {
