@@ -1,6 +1,6 @@
 /** Who holds a lock, without ever taking it. Reads, and changes nothing. */
 import type { InTheWay } from "./backend.ts";
-import { pidPath, readContent, readEntry } from "./backend/entry.ts";
+import { pidPath, readContent, readEntry, Unread } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
 import { holdersOf } from "./holders.ts";
 import type { LockBackend, LockMode } from "./options.ts";
@@ -108,8 +108,8 @@ export function inspectKernel(sys: System, path: string): LockStatus {
 export interface Reading {
   readonly stat: FileStat;
   readonly holder: LockHolder | undefined;
-  /** It may not be read; the kernel can still be asked about it. */
-  readonly hidden?: boolean;
+  /** It may not be opened, or it was and could not be read; the kernel can still be asked about it. */
+  readonly hidden?: "unopened" | "unread";
 }
 
 /** Reads a lock file; undefined where there is none. */
@@ -121,7 +121,7 @@ export function read(sys: System, path: string): Reading | undefined {
     if (!(error instanceof SystemError && error.code === "EACCES")) throw error;
     const stat = sys.stat(path);
     if (stat?.kind !== "file") throw error;
-    return { stat, holder: undefined, hidden: true };
+    return { stat, holder: undefined, hidden: error instanceof Unread ? "unread" : "unopened" };
   }
   return found && { stat: found.stat, holder: "holder" in found.content ? found.content.holder : undefined };
 }
@@ -163,6 +163,11 @@ export function judgeKernel(
     const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
     return { ...status, state: "held", mode: holder.mode, holder, holders: [holder], reason: "this process holds it" };
   }
+  // The kernel lists what is locked through the same mount alone.
+  if (hidden === "unread" && sys.fileSystem(path) === "cifs") {
+    const reason = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
+    return { path, state: "held", backend: "flock", mode: "exclusive", holders: [], waiters, reason };
+  }
   const unlisted = table === undefined
     ? "/proc/locks cannot be read here"
     : sys.self().pidNamespace !== INITIAL_NAMESPACE
@@ -177,6 +182,9 @@ export function judgeKernel(
     return { ...status, state, reason: `${owner.reason}; ${unseen}` };
   }
   const free = "the kernel shows no lock on it";
+  if (hidden === "unread") {
+    return { path, state: "unknown", holders: [], waiters, reason: `${free}, but it can be opened and not be read` };
+  }
   if (!before) {
     const reason = hidden ? `${free}; it may not be read, so how it was left is not known` : free;
     return { path, state: "free", holders: [], waiters, reason };

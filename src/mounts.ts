@@ -87,7 +87,7 @@ const REACH: readonly (readonly [type: RegExp, reach: (options: readonly string[
         options?.includes("nobrl")
           ? "it is mounted with nobrl, so that no lock reaches the server: other hosts are not excluded"
           // Seen with Linux 6.1's client and Samba 4.17, in Python too: the kernel lists the lock, the server has none.
-          : "a lock may be lost without a word when its process closes another descriptor of the same file, and the server may keep others from the file's content",
+          : "the server may forget a lock without a word when any process here closes another descriptor of its file, as a refused try does: then other hosts and mounts are no longer excluded; and it may keep others from the file's content",
       ),
   ],
   [

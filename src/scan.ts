@@ -95,11 +95,12 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
   // After all the records, and once: see judgeKernel.
   const text = sys.kernelLocks();
   const table = text === undefined ? undefined : new LockTable(text, sys.mounts());
+  const where = remark(sys, directory); // asked once, not once a lock
   return found.flatMap((each) => {
     const status = statusOf(sys, each, table);
     if (!status) return [];
     const path = nodePath().join(given, nodePath().basename(each.path));
-    return [{ ...status, path, reason: status.reason + remark(sys, each.path) }];
+    return [{ ...status, path, reason: status.reason + where }];
   });
 }
 

@@ -221,6 +221,15 @@ test("flocksOn() leaves locks of other kinds, other inodes and other devices out
   assertEquals(flocksOn("", file(64768, "99")), []);
 });
 
+test("flocksOn() takes 9p's locks, which Linux lists as those of fcntl(2), and no other file system's", () => {
+  const line = "1: POSIX  ADVISORY  WRITE 4711 00:1a:258 0 EOF\n";
+  const mounts = (type: string) => `36 25 0:26 / /mnt rw,relatime shared:5 - ${type} 127.0.0.1 rw,trans=tcp\n`;
+  assertEquals(flocksOn(line, file(26, "258"), mounts("9p")), [{ pid: 4711, mode: "exclusive" }]);
+  for (const type of ["nfs4", "cifs", "tmpfs"]) assertEquals(flocksOn(line, file(26, "258"), mounts(type)), [], type);
+  assertEquals(flocksOn(line, file(26, "258")), [], "what it is on is not known");
+  assertEquals(flocksOn(line, file(27, "258"), mounts("9p")), [], "another mount");
+});
+
 test("flocksOn() shows the pid 0 of a holder in another PID namespace", () => {
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "101")), [{ pid: 0, mode: "exclusive" }]);
 });

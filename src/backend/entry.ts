@@ -6,7 +6,7 @@ import { nodePath } from "../builtin.ts";
 import type { Refusal, Request } from "../backend.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
-import { type Disk, type FileStat, type System, SystemError } from "../sys/sys.ts";
+import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
 
@@ -37,6 +37,9 @@ export interface Entry {
   readonly owner: ProcessState;
 }
 
+/** It could be opened, but not be read: an SMB server keeps others from what is locked. */
+export class Unread extends SystemError {}
+
 /** What stands in a file, safely read; undefined where there is none. Throws for what is not a regular file. */
 export function readContent(sys: Disk, path: string): { content: Content; stat: FileStat } | undefined {
   // A name that is too long for the file system is the name of no file.
@@ -49,9 +52,18 @@ export function readContent(sys: Disk, path: string): { content: Content; stat: 
   try {
     const stat = file.stat();
     if (stat.kind !== "file") throw new SystemError("EINVAL", `${quoted(path)} is a ${stat.kind}, not a file`);
-    return { content: parse(file.read(RECORD_LIMIT + 1)), stat };
+    return { content: parse(bytesOf(file)), stat };
   } finally {
     file.close();
+  }
+}
+
+function bytesOf(file: OpenFile): Uint8Array {
+  try {
+    return file.read(RECORD_LIMIT + 1);
+  } catch (error) {
+    if (!(error instanceof SystemError && error.code === "EACCES")) throw error;
+    throw new Unread(error.code, error.message, { cause: error });
   }
 }
 

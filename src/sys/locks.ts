@@ -10,6 +10,8 @@ export interface KernelLock {
 
 interface Line extends KernelLock {
   readonly key: string;
+  /** Of fcntl(2), and not of flock(2). */
+  readonly posix: boolean;
   readonly waits: boolean;
   readonly major: number;
   readonly minor: number;
@@ -27,6 +29,9 @@ export function deviceOf(stat: FileStat): { major: number; minor: number } {
 /** File systems whose files are on another device than the mount is. */
 const TWO_DEVICES = /^(?:btrfs|overlay)$/;
 
+/** Where flock(2) is made a lock as fcntl(2) makes them, and listed as one: v9fs_file_flock_dotl(), fs/9p/vfs_file.c. */
+const AS_POSIX = /^9p$/;
+
 /** The flock locks of one reading, by file. */
 export class LockTable {
   readonly #lines = new Map<number, Line[]>();
@@ -36,13 +41,14 @@ export class LockTable {
   constructor(text: string, mounts?: string) {
     this.#mounts = mounts;
     // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF, and who waits: 1: -> FLOCK …
-    const pattern = /^\d+: ( *-> )?FLOCK +\S+ +(READ|WRITE) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /gm;
-    for (const [, waits, kind, pid, major, minor, inode] of text.matchAll(pattern)) {
+    const pattern = /^\d+: ( *-> )?(FLOCK|POSIX) +\S+ +(READ|WRITE) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /gm;
+    for (const [, waits, origin, kind, pid, major, minor, inode] of text.matchAll(pattern)) {
       // Rounded as a FileStat may be.
       const lines = this.#lines.get(Number(inode)) ?? [];
       this.#lines.set(Number(inode), lines);
       lines.push({
         key: `${kind} ${pid}`,
+        posix: origin === "POSIX",
         pid: Number(pid),
         mode: kind === "WRITE" ? "exclusive" : "shared",
         waits: waits !== undefined,
@@ -75,11 +81,12 @@ export class LockTable {
     if (!lines) return [];
     const { major, minor } = deviceOf(stat);
     let vague: boolean | undefined;
-    return lines.filter((line) =>
-      (line.major === major && line.minor === minor) ||
-      (line.major === 0 && (vague ??= vaguely && major === 0 && this.#type(minor) === undefined) &&
-        TWO_DEVICES.test(this.#type(line.minor) ?? "btrfs"))
-    );
+    return lines.filter((line) => {
+      const same = line.major === major && line.minor === minor;
+      if (line.posix) return same && major === 0 && AS_POSIX.test(this.#type(minor) ?? "");
+      return same || (line.major === 0 && (vague ??= vaguely && major === 0 && this.#type(minor) === undefined) &&
+        TWO_DEVICES.test(this.#type(line.minor) ?? "btrfs"));
+    });
   }
 
   /** The type of the file system that is mounted as the device 0:`minor`. */

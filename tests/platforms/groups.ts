@@ -2,6 +2,7 @@
 import { fuse } from "./fuse.ts";
 import { local } from "./local.ts";
 import { machines } from "./machines.ts";
+import { network } from "./network.ts";
 import type { Group } from "./row.ts";
 import { wine } from "./wine.ts";
 
@@ -17,7 +18,7 @@ export interface Entry {
 export const GROUPS: Readonly<Record<string, Entry>> = {
   local: { title: "File systems of this machine", platform: "Linux, ", run: local, short: true },
   fuse: { title: "File systems in user space (FUSE)", platform: "Linux, ", run: fuse, short: true },
-  // network: { title: "File systems of another machine", platform: "Linux, ", run: network },
+  network: { title: "File systems of another machine", platform: "Linux, ", run: network },
   machines: { title: "Other processors, other C libraries", platform: "Linux, ", run: machines },
   wine: { title: "Windows", platform: "Windows x64: not run; ", run: wine },
 };
