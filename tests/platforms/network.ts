@@ -2,8 +2,7 @@
  * Network file systems, each in a guest of its own (User-Mode Linux): server and
  * two mounts, as of two hosts. Two guests at a time, each with a time limit.
  *
- * For a trial: HOLDFAST_NETWORK_PLACE has only these places, such as `NFS v4.2;SMB`, and HOLDFAST_NETWORK_FILES only
- * these files of the suite, such as `lock;exit`, or none.
+ * For a trial: HOLDFAST_NETWORK_FILES has only these files of the suite, such as `lock;exit`, or none.
  */
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -56,8 +55,7 @@ const notRun = ({ name }: NetworkPlace, why: string): Row[] =>
 /** All places, or those that are named. */
 export const network: Group = async (circumstances) => {
   const { long, dir } = circumstances;
-  const named = process.env.HOLDFAST_NETWORK_PLACE?.split(";");
-  const places = PLACES.filter(({ name }) => (named?.includes(name) ?? true) && isWanted(name, circumstances));
+  const places = PLACES.filter(({ name }) => isWanted(name, circumstances));
   if (!long) return places.flatMap((place) => notRun(place, "long form only"));
   const reasons = places.map(missing);
   if (reasons.includes(undefined)) pack(); // Node 20's, which cannot run TypeScript
