@@ -124,14 +124,14 @@ export function removeFolder(dir: string): void {
   rmSync(dir, { recursive: true });
 }
 
-/** Who the kernel says holds a flock on the file that stands at a path. */
+/** Who the kernel says holds a flock on the file that stands at a path. On 9p it lists one as fcntl(2)'s. */
 export function kernelHolders(path: string): number[] {
   const { ino } = statSync(path);
   const pids = new Set<number>();
   // Longer than a page it is no snapshot: a line can be doubled or missing when other locks come and go.
   for (let i = 0; i < 3; i++) {
     for (const line of readFileSync("/proc/locks", "utf8").split("\n")) {
-      const match = /^\d+: FLOCK +ADVISORY +(?:READ|WRITE) +(\d+) [0-9a-f:]+:(\d+) /.exec(line);
+      const match = /^\d+: (?:FLOCK|POSIX) +ADVISORY +(?:READ|WRITE) +(\d+) [0-9a-f:]+:(\d+) /.exec(line);
       if (match?.[2] === String(ino)) pids.add(Number(match[1]));
     }
   }

@@ -7,7 +7,7 @@ import { ground, inPlaces, type Place } from "./suite.ts";
 const BINDFS: Place = {
   ...ground("FUSE, bindfs", "FUSE (bindfs)"),
   remark: "the lock is local to the mount: two mounts of one folder would both be granted it",
-  exclusions: [],
+  withoutNode: true,
 };
 
 export const fuse: Group = async (circumstances) => {
