@@ -84,12 +84,6 @@ async function run(
   [runtime, runner]: typeof RUNTIMES[number],
   { long, dir }: Circumstances,
 ): Promise<Row> {
-  const began = performance.now();
-  const own = folder(dir, String(readdirSync(dir).length)); // short: a test makes a socket, whose path has 107 bytes
-  const at = folder(own, "at");
-  const files = long ? SUITE : CORE;
-  const exclusions = long ? (place.exclusions ?? []).filter((each) => each.in?.includes(runner) ?? true) : [];
-  const keeper = new Keeper(own);
   const row = { place: place.name, runtime };
   if (long && place.withoutNode && runner === "node") {
     return {
@@ -99,6 +93,12 @@ async function run(
       notRun: "in the short form only: it takes long, and makes the calls of the others",
     };
   }
+  const began = performance.now();
+  const own = folder(dir, String(readdirSync(dir).length)); // short: a test makes a socket, whose path has 107 bytes
+  const at = folder(own, "at");
+  const files = long ? SUITE : CORE;
+  const exclusions = long ? (place.exclusions ?? []).filter((each) => each.in?.includes(runner) ?? true) : [];
+  const keeper = new Keeper(own);
   try {
     const untried = await keeper.run(place.make, at);
     if (untried !== undefined) return { ...row, passed: 0, failed: 0, notRun: untried };
