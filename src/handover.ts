@@ -18,7 +18,7 @@ const PAUSE = 20;
 export function whyNotToSignal(sys: System, { holder, doubt, here }: InTheWay): string | undefined {
   const self = sys.self();
   if (here || holder?.pid === self.pid) return "it is this very process";
-  if (!holder) return "nobody can be named";
+  if (!holder) return doubt ?? "nobody can be named";
   if (doubt) return doubt;
   if (holder.nonce === undefined) return "it left no record of this library, so it cannot be verified";
   const unknown = verifyIdentity(sys, holder);

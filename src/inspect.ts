@@ -1,12 +1,13 @@
 /** Who holds a lock, without ever taking it. Reads, and changes nothing. */
 import type { InTheWay } from "./backend.ts";
-import { pidPath, readContent, readEntry, Unread } from "./backend/entry.ts";
+import { pidPath, readEntry } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
 import { holdersOf } from "./holders.ts";
 import type { LockBackend, LockMode } from "./options.ts";
 import { judge } from "./owner.ts";
 import { placeOf } from "./place.ts";
-import { type Content, LockHolder } from "./record.ts";
+import { read, type Reading } from "./reading.ts";
+import { LockHolder } from "./record.ts";
 import { holdsHere } from "./registry.ts";
 import { type KernelLock, LockTable } from "./sys/locks.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
@@ -104,28 +105,6 @@ export function inspectKernel(sys: System, path: string): LockStatus {
   }
 }
 
-/** What stands in a lock file. */
-export interface Reading {
-  readonly stat: FileStat;
-  readonly holder: LockHolder | undefined;
-  /** It may not be opened, or it was and could not be read; the kernel can still be asked about it. */
-  readonly hidden?: "unopened" | "unread";
-}
-
-/** Reads a lock file; undefined where there is none. */
-export function read(sys: System, path: string): Reading | undefined {
-  let found: { content: Content; stat: FileStat } | undefined;
-  try {
-    found = readContent(sys, path);
-  } catch (error) {
-    if (!(error instanceof SystemError && error.code === "EACCES")) throw error;
-    const stat = sys.stat(path);
-    if (stat?.kind !== "file") throw error;
-    return { stat, holder: undefined, hidden: error instanceof Unread ? "unread" : "unopened" };
-  }
-  return found && { stat: found.stat, holder: "holder" in found.content ? found.content.holder : undefined };
-}
-
 /**
  * What a reading, the kernel's list of a moment later, and another reading come
  * to. A holder writes its record after it has the lock, and clears it before it
@@ -162,6 +141,12 @@ export function judgeKernel(
     const self = sys.self();
     const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
     return { ...status, state: "held", mode: holder.mode, holder, holders: [holder], reason: "this process holds it" };
+  }
+  const lessee = table?.lessee(stat);
+  if (lessee !== undefined || hidden === "leased") {
+    const who = lessee === undefined ? "another program" : `pid ${lessee}`;
+    const reason = `${who} has a lease on it (a Samba or NFS server?), and is asked to end that when somebody opens it`;
+    return { path, state: "held", holders: [], waiters, reason };
   }
   // The kernel lists what is locked through the same mount alone.
   if (hidden === "unread" && sys.fileSystem(path) === "cifs") {
@@ -240,10 +225,12 @@ export function whoHolds(sys: System, path: string): InTheWay {
     }
     throw error;
   }
-  const { state, holder, holders } = status;
-  if (state === "free" || state === "stale" || !holder) return {};
-  if (state === "unknown") return { holder, doubt: status.reason };
-  const { state: owner, reason } = judge(holder, sys);
+  const { state, holder, holders, reason } = status;
+  if (state === "free" || state === "stale") return {};
+  if (!holder) return { doubt: reason };
+  if (state === "unknown") return { holder, doubt: reason };
+  const owner = judge(holder, sys);
   const others = holders.length - 1;
-  return { holder, others, doubt: owner === "alive" ? undefined : `the kernel refuses it; of that process, ${reason}` };
+  const doubt = owner.state === "alive" ? undefined : `the kernel refuses it; of that process, ${owner.reason}`;
+  return { holder, others, doubt };
 }

@@ -1,17 +1,9 @@
 /** Every lock in a directory, and who holds it. Reads, and changes nothing. */
 import { nodePath } from "./builtin.ts";
 import { systemFailure } from "./errors.ts";
-import {
-  either,
-  inspectKernel,
-  inspectPidFile,
-  judgeKernel,
-  type LockStatus,
-  read,
-  type Reading,
-  remark,
-} from "./inspect.ts";
+import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, remark } from "./inspect.ts";
 import { settleDirectory } from "./options.ts";
+import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "./record.ts";
 import { LockTable } from "./sys/locks.ts";
 import { isWindows, mayAskDirectory, system } from "./sys/mod.ts";
@@ -81,6 +73,9 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
   } catch (error) {
     throw error instanceof SystemError ? systemFailure("scan", given, error) : error;
   }
+  const within = `${directory}/.`;
+  // No record is in an empty file; but who may not read that of another on SMB sees by it that it is locked.
+  const readsEmpty = isWindows() || sys.fileSystem(within) === "cifs";
   // A PID file may stand where the lock's own file was never made.
   const pidFiles = [...names].filter((name) => name.endsWith(".pid")).map((name) => name.slice(0, -".pid".length));
   const candidates = [...new Set([...names, ...pidFiles])].filter((name) => name !== "" && !isCompanion(name, names));
@@ -88,14 +83,14 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
     const path = nodePath().join(directory, name);
     return {
       path,
-      reading: names.has(name) ? lookAt(sys, path) : undefined,
+      reading: names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
       hasPidFile: names.has(`${name}.pid`),
     };
   });
   // After all the records, and once: see judgeKernel.
   const text = sys.kernelLocks();
   const table = text === undefined ? undefined : new LockTable(text, sys.mounts());
-  const where = remark(sys, directory); // asked once, not once a lock
+  const where = remark(sys, within); // asked once, not once a lock
   return found.flatMap((each) => {
     const status = statusOf(sys, each, table);
     if (!status) return [];
@@ -110,15 +105,13 @@ const isCompanion = (name: string, names: ReadonlySet<string>): boolean =>
   (name.endsWith(".turn") && names.has(name.slice(0, -".turn".length))) ||
   (isWindows() && name.endsWith(".holder") && names.has(name.slice(0, -".holder".length)));
 
-function lookAt(sys: System, path: string): Reading | SystemError | undefined {
+function lookAt(sys: System, path: string, readsEmpty: boolean): Reading | SystemError | undefined {
   try {
     const stat = sys.stat(path);
     if (stat?.kind !== "file") return undefined;
     // No record has that size: only the kernel can say more.
     // On Windows it may stand beside an empty file.
-    return (stat.size === 0 && !isWindows()) || stat.size > RECORD_LIMIT
-      ? { stat, holder: undefined }
-      : read(sys, path);
+    return (stat.size === 0 && !readsEmpty) || stat.size > RECORD_LIMIT ? { stat, holder: undefined } : read(sys, path);
   } catch (error) {
     if (error instanceof SystemError) return error;
     throw error;

@@ -1,37 +1,80 @@
 /** A lock file on which another program has a lease: fcntl(2), F_SETLEASE. Samba and NFS servers take such. */
 import { writeFileSync } from "node:fs";
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { test, within } from "./harness.ts";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { Lock, scan } from "../mod.ts";
+import { type Child, type Place, test, within } from "./harness.ts";
 import { failure } from "./lockers.ts";
 import { kinds } from "./pid_files.ts";
 
-/** Holds the lease through the request to end it, until a line comes; prints `broken` when that request does. */
+/** Keeps the lease through the request to end it, of which it prints `asked`, until a line comes. */
 const LEASE = `import fcntl, os, signal, sys
-signal.signal(signal.SIGIO, lambda *_: print("broken", flush=True))
-file = os.open(sys.argv[1], os.O_RDWR)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+signal.signal(signal.SIGIO, lambda *_: print("asked", flush=True))
+write = sys.argv[2] == "write"
+file = os.open(sys.argv[1], os.O_RDWR if write else os.O_RDONLY)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK if write else fcntl.F_RDLCK)
 print("leased", flush=True)
 sys.stdin.readline()
 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 sys.stdin.readline()`;
 
+async function lease({ child }: Pick<Place, "child">, path: string, kind = "write"): Promise<Child> {
+  const lessee = child("python3", ["-uSc", LEASE, path, kind]);
+  assertEquals(await lessee.line(), "leased");
+  return lessee;
+}
+
 // Deno without FFI opens without O_NONBLOCK, and so waits for the end of the lease in the kernel.
 for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) {
-  test(`acquire() in ${kind} counts a leased lock file as held, and gets it when the lease has ended`, async ({ path, agent, child }) => {
+  for (const backend of ["flock", "auto", "pidfile"] as const) {
+    test(`acquire() in ${kind} by ${backend} counts a leased lock file as held, and gets it when the lease has ended`, async (place) => {
+      const { path, agent } = place;
+      writeFileSync(path(), "");
+      const lessee = await lease(place, path());
+      const user = await agent(kind);
+      await user.lock(path(), { backend });
+      assertEquals(await user.tryAcquire(), false);
+      const error = await failure(user.call("acquire", { name: "lock", options: { timeout: 0 } }));
+      assertEquals(error.name, "LockTimeoutError", error.message);
+      assertStringIncludes(error.message, "has a lease on it");
+      if (kind !== "node20") assertStringIncludes(error.message, `pid ${lessee.pid} has a lease on it`);
+      await user.call("begin", { name: "lock" }); // answers once it waits
+      lessee.write("\n");
+      assertEquals(await within(10_000, user.call("granted", { name: "lock" })), true);
+      assert(await user.call("verify", { name: "lock" }));
+      await user.release();
+    });
+  }
+}
+
+for (const kind of ["write", "read"]) {
+  test(`inspect() and scan() tell of a ${kind} lease on a lock file, and that a try is refused`, async (place) => {
+    const { dir, path } = place;
     writeFileSync(path(), "");
-    const lessee = child("python3", ["-uSc", LEASE, path()]);
-    assertEquals(await lessee.line(), "leased");
-    const user = await agent(kind);
-    await user.lock(path(), { backend: "flock" });
-    assertEquals(await user.tryAcquire(), false);
-    const error = await failure(user.call("acquire", { name: "lock", options: { timeout: 0 } }));
-    assertEquals(error.name, "LockTimeoutError", error.message);
-    assertStringIncludes(error.message, "another program has a lease on the file");
-    assertEquals(await lessee.line(), "broken");
-    const waiting = user.call("acquire", { name: "lock", options: { timeout: 10_000 } });
+    const lessee = await lease(place, path(), kind);
+    const lock = new Lock(path());
+    const words = new RegExp(`^pid ${lessee.pid} has a lease on it`);
+    for (const status of [lock.inspect(), scan(dir)[0]]) {
+      assertEquals([status.state, status.holders], ["held", []], status.reason);
+      assertMatch(status.reason, words);
+    }
+    assertEquals(lock.tryAcquire(), false);
+    assertEquals(await lessee.line(), "asked");
+    assertMatch(lock.inspect().reason, words);
     lessee.write("\n");
-    await within(10_000, waiting);
-    assert(await user.call("verify", { name: "lock" }));
-    await user.release();
+    await lock.acquire({ timeout: 10_000 });
+    assertEquals(lock.inspect().holder?.pid, process.pid);
+    lock.release();
   });
 }
+
+test("tryAcquire() counts a PID file that cannot be read for a lease as held", async (place) => {
+  const { path } = place;
+  writeFileSync(path("a.lock.pid"), "4711\n");
+  const lessee = await lease(place, path("a.lock.pid"));
+  const lock = new Lock(path());
+  assertEquals(lock.tryAcquire(), false);
+  const { state, reason } = lock.inspect();
+  assertEquals(state, "unknown");
+  assertStringIncludes(reason, "cannot be read while another program has a lease on it");
+  lessee.write("\n");
+});

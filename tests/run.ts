@@ -73,7 +73,7 @@ for (const [i, each] of wanted.entries()) {
   console.log(styleText("bold", `\n── ${each.what} ──`));
   const result = await results[i].promise;
   if (i > 0) process.stdout.write(result.output);
-  if (result.broken) console.log(styleText("red", `${each.what} ${result.broken}`));
+  for (const failure of result.failures) console.log(styleText("red", `${each.what}: ${failure}`));
   passed += result.passed;
   failed += result.failed;
 }

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { flocksOn } from "../src/sys/locks.ts";
+import { LockTable } from "../src/sys/locks.ts";
 import { system } from "../src/sys/mod.ts";
 import { look, parsePs, parseStat, type Reader, surroundings } from "../src/sys/proc.ts";
 import type { FileStat } from "../src/sys/sys.ts";
@@ -205,23 +205,26 @@ const PROC_LOCKS = `1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF
 12: FLOCK  ADVISORY  WRITE 4722 103:10001:300 0 EOF
 `;
 
-test("flocksOn() finds who holds a file exclusively, and leaves those who wait for it out", () => {
+const flocksOn = (text: string, stat: FileStat, mounts?: string, vaguely?: boolean) =>
+  new LockTable(text, mounts).flocks(stat, vaguely);
+
+test("flocks() finds who holds a file exclusively, and leaves those who wait for it out", () => {
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "2146371")), [{ pid: 4711, mode: "exclusive" }]);
 });
 
-test("flocksOn() finds every shared holder", () => {
+test("flocks() finds every shared holder", () => {
   const shared = [4713, 4714].map((pid) => ({ pid, mode: "shared" as const }));
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "99")), shared);
 });
 
-test("flocksOn() leaves locks of other kinds, other inodes and other devices out", () => {
+test("flocks() leaves locks of other kinds, other inodes and other devices out", () => {
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "100")), []); // POSIX, OFD, lease; 1100 and 10 are others
   assertEquals(flocksOn(PROC_LOCKS, file(64769, "100")), [{ pid: 4718, mode: "exclusive" }]); // fd:01
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "2146372")), []);
   assertEquals(flocksOn("", file(64768, "99")), []);
 });
 
-test("flocksOn() takes 9p's locks, which Linux lists as those of fcntl(2), and no other file system's", () => {
+test("flocks() takes 9p's locks, which Linux lists as those of fcntl(2), and no other file system's", () => {
   const line = "1: POSIX  ADVISORY  WRITE 4711 00:1a:258 0 EOF\n";
   const mounts = (type: string) => `36 25 0:26 / /mnt rw,relatime shared:5 - ${type} 127.0.0.1 rw,trans=tcp\n`;
   assertEquals(flocksOn(line, file(26, "258"), mounts("9p")), [{ pid: 4711, mode: "exclusive" }]);
@@ -230,16 +233,16 @@ test("flocksOn() takes 9p's locks, which Linux lists as those of fcntl(2), and n
   assertEquals(flocksOn(line, file(27, "258"), mounts("9p")), [], "another mount");
 });
 
-test("flocksOn() shows the pid 0 of a holder in another PID namespace", () => {
+test("flocks() shows the pid 0 of a holder in another PID namespace", () => {
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "101")), [{ pid: 0, mode: "exclusive" }]);
 });
 
-test("flocksOn() goes by the inode where a file system has no disk of its own (btrfs, overlayfs)", () => {
+test("flocks() goes by the inode where a file system has no disk of its own (btrfs, overlayfs)", () => {
   for (const minor of [0x2a, 0x31]) assertEquals(flocksOn(PROC_LOCKS, file(minor, "258")).length, 1, `0:${minor}`);
   assertEquals(flocksOn(PROC_LOCKS, file(64768, "258")), []); // but a disk's file is not meant
 });
 
-test("flocksOn() does not take a tmpfs file's lock for one of an overlayfs file with the same inode number", () => {
+test("flocks() does not take a tmpfs file's lock for one of an overlayfs file with the same inode number", () => {
   const line = "1: FLOCK  ADVISORY  WRITE 4711 00:1a:258 0 EOF\n";
   const mounts = (type: string) => `36 25 0:26 / /run rw,nosuid shared:5 - ${type} ${type} rw,size=1024k\n`;
   assertEquals(flocksOn(line, file(0x31, "258"), mounts("tmpfs")), []);
@@ -247,19 +250,19 @@ test("flocksOn() does not take a tmpfs file's lock for one of an overlayfs file 
   assertEquals(flocksOn(line, file(0x1a, "258"), mounts("tmpfs")).length, 1); // its own file's is
 });
 
-test("flocksOn() splits a large device number as <sys/sysmacros.h> does", () => {
+test("flocks() splits a large device number as <sys/sysmacros.h> does", () => {
   // gnu_dev_makedev(0x103, 0x10001): major 259 is blkext, its minor beyond 8 bits goes above the major
   const dev = (0x01n) | (0x103n << 8n) | (0x10000n << 12n);
   assertEquals(flocksOn(PROC_LOCKS, file(dev, "300")), [{ pid: 4722, mode: "exclusive" }]);
   assertEquals(flocksOn(PROC_LOCKS, file(0x01n | (0x103n << 8n), "300")), []);
 });
 
-test("flocksOn() takes the identity that Deno's FsFile gives an inode beyond 2^53", () => {
+test("flocks() takes the identity that Deno's FsFile gives an inode beyond 2^53", () => {
   const stat = { ...file(64768, "99"), identity: "64768:99:1700000000000" };
   assertEquals(flocksOn(PROC_LOCKS, stat).length, 2);
 });
 
-test("flocksOn() finds our own lock in the kernel's list, for as long as it is held", ({ path }) => {
+test("flocks() finds our own lock in the kernel's list, for as long as it is held", ({ path }) => {
   writeFileSync(path(), "");
   const { kernelLocks, stat } = system();
   // More than once: longer than a page, the list is no snapshot, and a line can be missing.

@@ -37,6 +37,10 @@ export interface Entry {
   readonly owner: ProcessState;
 }
 
+/** What an open with O_NONBLOCK answers while another process has a lease on the file: open(2), fcntl(2). */
+export const isLeased = (error: unknown): boolean =>
+  error instanceof SystemError && (error.code === "EWOULDBLOCK" || error.code === "EAGAIN");
+
 /** It could be opened, but not be read: an SMB server keeps others from what is locked. */
 export class Unread extends SystemError {}
 
@@ -72,7 +76,14 @@ function bytesOf(file: OpenFile): Uint8Array {
  * The age of a damaged file is told by making another beside it, if that is allowed.
  */
 export function readEntry(sys: System, path: string, entry: string, mayWrite = true): Entry | undefined {
-  const read = readContent(sys, entry);
+  let read: ReturnType<typeof readContent>;
+  try {
+    read = readContent(sys, entry);
+  } catch (error) {
+    if (!isLeased(error)) throw error;
+    const reason = `${quoted(entry)} cannot be read while another program has a lease on it`;
+    return { nonce: "leased", holder: undefined, owner: { state: "unknown", reason } };
+  }
   if (!read) return undefined;
   const { content, stat } = read;
   // Whole seconds because not every runtime has finer ones, and all must find the same name.

@@ -34,7 +34,9 @@ export function tryFlock(sys: System, request: Request, session?: Session): Atte
       const refusal = lookEarly(sys, request.path);
       if (refusal) return { refusal, early: true };
       const found = failure ? reopen(sys, request, failure) : open(sys, request);
-      if (found === "leased") return { refusal: leased, early: true };
+      if (found === "leased") {
+        return { refusal: { token: undefined, who: () => whoHolds(sys, request.path) }, early: true };
+      }
       opened = found;
     }
     try {
@@ -51,12 +53,6 @@ export function tryFlock(sys: System, request: Request, session?: Session): Atte
   }
   throw new SystemError("ESTALE", "the lock file is being replaced again and again");
 }
-
-/** Refused by whoever has a lease on the file: fcntl(2), F_SETLEASE. The kernel asks for it back, and breaks it in the end. */
-const leased: Refusal = {
-  token: undefined,
-  who: () => ({ doubt: "another program has a lease on the file (a Samba or NFS server?), and was asked to end it" }),
-};
 
 /** What a try on an open file comes to. undefined: it was replaced, try anew. */
 type Outcome = (Taken & { readonly dead?: boolean }) | { readonly refusal: Refusal } | undefined;

@@ -2,18 +2,18 @@
 import { nodePath } from "../builtin.ts";
 import type { Request } from "../backend.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { isLeased } from "./entry.ts";
 import { isThere, type Opened } from "./session.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
 const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
 
 /**
- * What an open with O_NONBLOCK answers while another process has a lease on the file, for 45 s at most (open(2)).
- * An NFSv4 server that has delegated it to a client has one.
+ * 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too.
+ *
+ * `"leased"`: another process has a lease on it, as an NFSv4 server has that delegates the file to a client. The open
+ * has asked for its end, and the kernel waits so long for that: `fs.lease-break-time`, 45 s, or what the server sets.
  */
-const LEASED = new Set(["EWOULDBLOCK", "EAGAIN"]);
-
-/** 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too. */
 export function open(sys: System, { path, fileMode }: Request): Opened | "leased" {
   let first: SystemError | undefined;
   for (const access of ["create", "write", "read"] satisfies Access[]) {
@@ -21,7 +21,7 @@ export function open(sys: System, { path, fileMode }: Request): Opened | "leased
       return regular(sys.openLock(path, access, fileMode), access !== "read");
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      if (LEASED.has(error.code)) return "leased";
+      if (isLeased(error) && isFile(sys, path)) return "leased";
       first ??= error;
       if (!NOT_WRITABLE.has(error.code)) throw explain(sys, path, first);
     }
@@ -47,12 +47,22 @@ export function reopen(sys: System, { path, fileMode }: Request, failure: System
   try {
     file = sys.openLock(path, "write", fileMode);
   } catch (error) {
-    if (error instanceof SystemError && LEASED.has(error.code)) return "leased";
+    if (isLeased(error)) return "leased";
     if (failure.code !== "EBADF") throw failure; // that it cannot be opened for writing either is not the user's problem
     const words = `${failure.message}: on NFSv4 an exclusive lock takes the right to write the file`;
     throw new SystemError("EBADF", words, { cause: failure });
   }
   return regular(file, true);
+}
+
+/** A device may answer the same. */
+function isFile(sys: System, path: string): boolean {
+  try {
+    return sys.stat(path)?.kind === "file";
+  } catch (error) {
+    if (error instanceof SystemError) return false;
+    throw error;
+  }
 }
 
 /** Says in words what an open's errno means here. */

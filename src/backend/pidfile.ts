@@ -11,9 +11,19 @@ import type { Attempt, Refusal, Request } from "../backend.ts";
 import { whoHolds } from "../inspect.ts";
 import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
-import { flocksOn } from "../sys/locks.ts";
+import { LockTable } from "../sys/locks.ts";
 import { type System, SystemError } from "../sys/sys.ts";
-import { type Entry, linkPath, pidPath, readContent, readEntry, recordOf, refusalBy, temporaryPath } from "./entry.ts";
+import {
+  type Entry,
+  isLeased,
+  linkPath,
+  pidPath,
+  readContent,
+  readEntry,
+  recordOf,
+  refusalBy,
+  temporaryPath,
+} from "./entry.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -57,7 +67,9 @@ function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
   const kernelLocks = sys.kernelLocks();
   const stat = kernelLocks === undefined ? undefined : sys.stat(path);
   // Where the kernel can be asked, what /proc/locks shows only vaguely is left to that.
-  if (!stat || flocksOn(kernelLocks ?? "", stat, sys.mounts(), !sys.way).length === 0) return undefined;
+  if (!stat) return undefined;
+  const table = new LockTable(kernelLocks ?? "", sys.mounts());
+  if (table.flocks(stat, !sys.way).length === 0 && table.lessee(stat) === undefined) return undefined;
   return { token: stat.identity, who: () => whoHolds(sys, path) };
 }
 
@@ -147,6 +159,9 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
   try {
     refusal = kernelHolder(sys, path);
     held = refusal === undefined;
+  } catch (error) {
+    if (!isLeased(error)) throw error;
+    refusal = { token: undefined, who: () => whoHolds(sys, path) };
   } finally {
     if (!held) giveBack(sys, path, nonce);
   }

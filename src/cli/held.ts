@@ -6,7 +6,10 @@ import { age, ago, printable, shown, span } from "./words.ts";
 
 /** Who holds a lock, and since when. */
 export function byWhom({ path, state, holder, holders, reason }: LockStatus): string {
-  if (!holder) return `by a process that left no record ("fuser -v ${path}" names those that have it open)`;
+  if (!holder) {
+    return `by a process that left no record; it counts as held because ${reason} ` +
+      `("fuser -v ${path}" names those that have it open)`;
+  }
   const since = ago(holder.acquiredAt);
   const others = holders.length > 1 ? `, and by ${holders.length - 1} more` : "";
   const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
@@ -28,8 +31,16 @@ export function whoHeld(lock: Lock): string {
 
 /** The same for a line that may be cut off: what is of most use comes first. */
 function inShort(lock: Lock): string {
-  const { holder } = lock.inspect();
-  if (!holder) return "held by a process that left no record";
+  let status: LockStatus;
+  try {
+    status = lock.inspect();
+  } catch (error) {
+    // Thrown in a timer it would end us, and with us the wait.
+    if (!(error instanceof LockError)) throw error;
+    return "held by a process that cannot be seen";
+  }
+  const { holder, reason } = status;
+  if (!holder) return `held by a process that left no record: ${printable(reason)}`;
   const held = age(holder.acquiredAt);
   const { pid, label, command } = holder;
   return `held by pid ${pid}${label ? `, ${printable(JSON.stringify(label))}` : ""}` +

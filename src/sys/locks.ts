@@ -8,10 +8,12 @@ export interface KernelLock {
   readonly mode: "exclusive" | "shared";
 }
 
+/** What a line of `/proc/locks` is of: flock(2), a lock of fcntl(2), or a lease (F_SETLEASE; DELEG is an NFS server's). */
+type Origin = "FLOCK" | "POSIX" | "LEASE" | "DELEG";
+
 interface Line extends KernelLock {
   readonly key: string;
-  /** Of fcntl(2), and not of flock(2). */
-  readonly posix: boolean;
+  readonly origin: Origin;
   readonly waits: boolean;
   readonly major: number;
   readonly minor: number;
@@ -32,6 +34,8 @@ const TWO_DEVICES = /^(?:btrfs|overlay)$/;
 /** Where flock(2) is made a lock as fcntl(2) makes them, and listed as one: v9fs_file_flock_dotl(), fs/9p/vfs_file.c. */
 const AS_POSIX = /^9p$/;
 
+const LEASES: ReadonlySet<Origin> = new Set(["LEASE", "DELEG"]);
+
 /** The flock locks of one reading, by file. */
 export class LockTable {
   readonly #lines = new Map<number, Line[]>();
@@ -41,14 +45,15 @@ export class LockTable {
   constructor(text: string, mounts?: string) {
     this.#mounts = mounts;
     // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF, and who waits: 1: -> FLOCK …
-    const pattern = /^\d+: ( *-> )?(FLOCK|POSIX) +\S+ +(READ|WRITE) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /gm;
+    const pattern =
+      /^\d+: ( *-> )?(FLOCK|POSIX|LEASE|DELEG) +\S+ +(READ|WRITE|UNLCK) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /gm;
     for (const [, waits, origin, kind, pid, major, minor, inode] of text.matchAll(pattern)) {
       // Rounded as a FileStat may be.
       const lines = this.#lines.get(Number(inode)) ?? [];
       this.#lines.set(Number(inode), lines);
       lines.push({
         key: `${kind} ${pid}`,
-        posix: origin === "POSIX",
+        origin: origin as Origin, // the pattern knows no other
         pid: Number(pid),
         mode: kind === "WRITE" ? "exclusive" : "shared",
         waits: waits !== undefined,
@@ -67,13 +72,18 @@ export class LockTable {
    * every tmpfs has an inode 2. `vaguely`: whether the inode may decide.
    */
   flocks(stat: FileStat, vaguely = true): KernelLock[] {
-    const found = this.#on(stat, vaguely).filter(({ waits }) => !waits);
+    const found = this.#on(stat, vaguely).filter(({ waits, origin }) => !waits && !LEASES.has(origin));
     return [...new Map(found.map(({ key, pid, mode }) => [key, { pid, mode }])).values()];
   }
 
   /** How many processes the kernel keeps waiting for a file's lock. */
   waiters(stat: FileStat): number {
     return new Set(this.#on(stat, true).filter(({ waits }) => waits).map(({ pid }) => pid)).size;
+  }
+
+  /** Who has a lease on a file, or has had it and is asked to end it. */
+  lessee(stat: FileStat): number | undefined {
+    return this.#on(stat, true).find(({ origin }) => LEASES.has(origin))?.pid;
   }
 
   #on(stat: FileStat, vaguely: boolean): Line[] {
@@ -83,7 +93,7 @@ export class LockTable {
     let vague: boolean | undefined;
     return lines.filter((line) => {
       const same = line.major === major && line.minor === minor;
-      if (line.posix) return same && major === 0 && AS_POSIX.test(this.#type(minor) ?? "");
+      if (line.origin === "POSIX") return same && major === 0 && AS_POSIX.test(this.#type(minor) ?? "");
       return same || (line.major === 0 && (vague ??= vaguely && major === 0 && this.#type(minor) === undefined) &&
         TWO_DEVICES.test(this.#type(line.minor) ?? "btrfs"));
     });
@@ -94,7 +104,3 @@ export class LockTable {
     return new RegExp(`^\\d+ \\d+ 0:${minor} .* - (\\S+) `, "m").exec(this.#mounts ?? "")?.[1];
   }
 }
-
-/** The flock locks on a file in one reading of `/proc/locks`; see {@linkcode LockTable}. */
-export const flocksOn = (text: string, stat: FileStat, mounts?: string, vaguely = true): KernelLock[] =>
-  new LockTable(text, mounts).flocks(stat, vaguely);

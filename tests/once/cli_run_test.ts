@@ -6,6 +6,7 @@ import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { assertKeeps, CLI, type CliKind, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { test, within } from "../harness.ts";
+import { onTerminal } from "../terminal.ts";
 
 // The cast: the keys of a table that is written out.
 const KINDS = Object.keys(CLI) as CliKind[];
@@ -220,4 +221,25 @@ test("holdfast run works with closed descriptors, and with a long command line",
   const long = Array.from({ length: 2000 }, (_, i) => `argument-${i}`);
   const { code, out } = await holdfast(place, "bun", ["run", path, "sh", "-c", "echo $#", "sh", ...long]);
   assertEquals([code, out], [0, "2000\n"]);
+});
+
+test("holdfast run waits on a terminal for a lock file that another program has leased, and then runs COMMAND", async (place) => {
+  const path = place.path();
+  writeFileSync(path, "");
+  const script = "import fcntl, os, signal, sys; signal.signal(signal.SIGIO, signal.SIG_IGN); " +
+    "fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK); print('leased', flush=True); " +
+    "sys.stdin.readline()";
+  const lessee = place.child("python3", ["-uSc", script, path]);
+  assertEquals(await lessee.line(), "leased");
+  const terminal = onTerminal(place, [...CLI.bun(), "run", path, "echo", "it ran"], { NO_COLOR: "1" });
+  // Shown after 100 ms, without a line break.
+  let shown = "";
+  terminal.process.stdout?.on("data", (bytes: Uint8Array) => shown += String(bytes));
+  const told = async () => {
+    while (!shown.includes(`: pid ${lessee.pid} has a lease`)) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+  await within(20_000, told());
+  lessee.write("\n");
+  assertEquals((await within(20_000, terminal.ended)).code, 0, shown);
+  assertStringIncludes(shown, "it ran");
 });
