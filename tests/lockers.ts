@@ -124,18 +124,20 @@ export function removeFolder(dir: string): void {
   rmSync(dir, { recursive: true });
 }
 
-/** Who the kernel says holds a flock on the file that stands at a path. On 9p it lists one as fcntl(2)'s. */
+/** Who the kernel says holds a flock on the file that stands at a path. */
 export function kernelHolders(path: string): number[] {
   const { ino } = statSync(path);
-  const pids = new Set<number>();
+  const found = { FLOCK: new Set<number>(), POSIX: new Set<number>() };
   // Longer than a page it is no snapshot: a line can be doubled or missing when other locks come and go.
   for (let i = 0; i < 3; i++) {
     for (const line of readFileSync("/proc/locks", "utf8").split("\n")) {
-      const match = /^\d+: (?:FLOCK|POSIX) +ADVISORY +(?:READ|WRITE) +(\d+) [0-9a-f:]+:(\d+) /.exec(line);
-      if (match?.[2] === String(ino)) pids.add(Number(match[1]));
+      const match = /^\d+: (FLOCK|POSIX) +ADVISORY +(?:READ|WRITE) +(\d+) [0-9a-f:]+:(\d+) /.exec(line);
+      // The cast: the pattern knows no other.
+      if (match?.[3] === String(ino)) found[match[1] as keyof typeof found].add(Number(match[2]));
     }
   }
-  return [...pids];
+  // On 9p it lists one as fcntl(2)'s; beside one of flock(2) such is an NFS server's on this very machine.
+  return [...found.FLOCK.size > 0 ? found.FLOCK : found.POSIX];
 }
 
 /** What a process has open. */
