@@ -57,6 +57,13 @@ test("readmeTable() and markdown() say of a group that is not in the report that
   assertMatch(markdown(report, GROUPS), /## Group one\n\n`--only one`: 2026-01-02, commit abc, 1.5 minutes; deno 1\./);
 });
 
+test("readmeTable() says where two may hold one lock", () => {
+  const groups = { one: { ...GROUPS.one, unsafe: (place: string) => place === "NFS v4" } };
+  const report: Report = { one: [{ ...found, rows: [row, { ...row, place: "NFS v3" }] }] };
+  assertMatch(readmeTable(report, groups), /NFS v4 +\| 7 passed: Deno; two may hold one lock there, and are told so/);
+  assertMatch(readmeTable(report, groups), /NFS v3 +\| 7 passed: Deno +\|/);
+});
+
 test("readmeTable() shows failures, and what was not run, and counts neither as passed", () => {
   const rows = [
     { ...row, failed: 2 },

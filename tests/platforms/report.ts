@@ -96,12 +96,13 @@ function summary(rows: readonly Row[]): string {
 
 /** The README's table. */
 export function readmeTable(report: Report, groups: Readonly<Record<string, Entry>> = GROUPS): string {
-  const rows = Object.entries(groups).flatMap(([name, { title, platform }]) => {
+  const rows = Object.entries(groups).flatMap(([name, { title, platform, unsafe }]) => {
     const found = (report[name] ?? []).flatMap(({ rows }) => rows);
     if (found.length === 0) return [[platform + title[0].toLowerCase() + title.slice(1), "not run"]];
     return [...new Set(found.map(family))].map((each) => [
       `${platform}${each}`,
-      summary(found.filter((row) => family(row) === each)),
+      summary(found.filter((row) => family(row) === each)) +
+      (unsafe?.(each) ? "; two may hold one lock there, and are told so" : ""),
     ]);
   });
   return table(["platform", ""], [...ALWAYS, ...rows, ...NEVER]);
