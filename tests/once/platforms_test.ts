@@ -19,7 +19,7 @@ test(
     const read = async () => {
       while (!/^\d+ passed, \d+ failed$/.test(line)) {
         line = await run.line();
-        if (/^\| .* \| *\d* \| *\d* \|/.test(line)) rows.push(line.split("|").map((cell) => cell.trim()));
+        if (/^\| .* \| *\d* *\| *\d* *\|/.test(line)) rows.push(line.split("|").map((cell) => cell.trim()));
       }
       return (await run.ended).code;
     };
