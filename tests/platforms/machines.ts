@@ -26,23 +26,14 @@ interface Tried {
 
 /** All that has no process beside its own, and of the others what a lock does at all. */
 const FEW = [
-  ...[
-    "again_test.ts",
-    "deadlock_test.ts",
-    "layout_test.ts",
-    "leased_test.ts",
-    "lock_test.ts",
-    "options_errors_test.ts",
-  ],
-  ...["record_test.ts", "reenter_test.ts", "reentrant_test.ts", "refusal_test.ts", "sync_wait_test.ts", "sys_test.ts"],
-  ...["sys_errno_test.ts", "wait_test.ts", "waiting_abort_test.ts", "within_test.ts", "pidfile_test.ts"],
+  ...["again_test.ts", "layout_test.ts", "leased_test.ts", "lock_test.ts", "record_test.ts", "reentrant_test.ts"],
+  ...["sys_test.ts", "sys_errno_test.ts", "wait_test.ts", "waiting_abort_test.ts"],
 ];
 
 /** What takes qemu a minute at most, and promises no answer within some milliseconds. */
 const MOST = [
-  ...[...FEW, "channels_test.ts", "death_test.ts", "descriptor_test.ts", "exit_test.ts", "files_test.ts"],
-  ...["files_lost_test.ts", "files_untouched_test.ts", "inspect_test.ts", "named_test.ts", "options_test.ts"],
-  ...["paths_test.ts", "shared_test.ts"],
+  ...[...FEW, "deadlock_test.ts", "descriptor_test.ts", "exit_test.ts", "options_errors_test.ts", "paths_test.ts"],
+  ...["pidfile_test.ts", "reenter_test.ts", "refusal_test.ts", "shared_test.ts", "within_test.ts"],
 ];
 
 const TRIED: readonly Tried[] = [
