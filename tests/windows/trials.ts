@@ -69,10 +69,10 @@ async function mixed(wine: Wine, dir: string, { times }: Extent): Promise<Row> {
   const good = number === wanted && done === cast.length;
   return {
     place: `${wine.name}, one counter`,
-    runtime: "3 deno.exe (1 with FFI, 2 without) and 3 bun.exe",
+    runtime: ways.join(", "),
     passed: Number(good),
     failed: Number(!good),
-    remark: `${number} of ${wanted} increments, ${done} of ${cast.length} done, ${
+    remark: `1, 2 and 3 processes: ${number} of ${wanted} increments, ${done} of ${cast.length} done, ${
       Math.round((performance.now() - began) / 1000)
     } s`,
   };
