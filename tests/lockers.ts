@@ -126,14 +126,19 @@ export function removeFolder(dir: string): void {
 
 /** Who the kernel says holds a flock on the file that stands at a path. */
 export function kernelHolders(path: string): number[] {
-  const { ino } = statSync(path);
+  const { ino, dev } = statSync(path);
+  // <sys/sysmacros.h>
+  const [major, minor] = [(dev >>> 8) & 0xfff, (dev & 0xff) | ((dev >>> 12) & 0xfff00)];
   const found = { FLOCK: new Set<number>(), POSIX: new Set<number>() };
   // Longer than a page it is no snapshot: a line can be doubled or missing when other locks come and go.
   for (let i = 0; i < 3; i++) {
     for (const line of readFileSync("/proc/locks", "utf8").split("\n")) {
-      const match = /^\d+: (FLOCK|POSIX) +ADVISORY +(?:READ|WRITE) +(\d+) [0-9a-f:]+:(\d+) /.exec(line);
+      const match = /^\d+: (FLOCK|POSIX) +ADVISORY +(?:READ|WRITE) +(\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /.exec(line);
+      const device = [match?.[3], match?.[4]].map((part) => parseInt(part ?? "", 16));
+      // The same inode of another file system is another file. Without a disk of their own some show another device.
+      if (major === 0 ? device[0] !== 0 : device[0] !== major || device[1] !== minor) continue;
       // The cast: the pattern knows no other.
-      if (match?.[3] === String(ino)) found[match[1] as keyof typeof found].add(Number(match[2]));
+      if (match?.[5] === String(ino)) found[match[1] as keyof typeof found].add(Number(match[2]));
     }
   }
   // On 9p it lists one as fcntl(2)'s; beside one of flock(2) such is an NFS server's on this very machine.
