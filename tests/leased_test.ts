@@ -2,26 +2,9 @@
 import { writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { Lock, scan } from "../mod.ts";
-import { type Child, type Place, test, within } from "./harness.ts";
-import { failure } from "./lockers.ts";
+import { test, within } from "./harness.ts";
+import { failure, lease } from "./lockers.ts";
 import { kinds } from "./pid_files.ts";
-
-/** Keeps the lease through the request to end it, of which it prints `asked`, until a line comes. */
-const LEASE = `import fcntl, os, signal, sys
-signal.signal(signal.SIGIO, lambda *_: print("asked", flush=True))
-write = sys.argv[2] == "write"
-file = os.open(sys.argv[1], os.O_RDWR if write else os.O_RDONLY)
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK if write else fcntl.F_RDLCK)
-print("leased", flush=True)
-sys.stdin.readline()
-fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-sys.stdin.readline()`;
-
-async function lease({ child }: Pick<Place, "child">, path: string, kind = "write"): Promise<Child> {
-  const lessee = child("python3", ["-uSc", LEASE, path, kind]);
-  assertEquals(await lessee.line(), "leased");
-  return lessee;
-}
 
 // Deno without FFI opens without O_NONBLOCK, and so waits for the end of the lease in the kernel.
 for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) {

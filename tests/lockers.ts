@@ -16,9 +16,9 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { assertRejects } from "@std/assert";
+import { assertEquals, assertRejects } from "@std/assert";
 import { Lock, type LockOptions } from "../mod.ts";
-import { type Agent, type AgentOptions, type Kind, type Place, within } from "./harness.ts";
+import { type Agent, type AgentOptions, type Child, type Kind, type Place, within } from "./harness.ts";
 
 /** A lock, wherever it is. What `Lock` throws is what the promise rejects with, or its AgentError. */
 export interface Locker {
@@ -221,4 +221,22 @@ export async function underStrace(
     user.close();
     await within(10_000, user.ended);
   }
+}
+
+/** Keeps the lease through the request to end it, of which it prints `asked`, until a line comes. */
+const LEASE = `import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, lambda *_: print("asked", flush=True))
+write = sys.argv[2] == "write"
+file = os.open(sys.argv[1], os.O_RDWR if write else os.O_RDONLY)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK if write else fcntl.F_RDLCK)
+print("leased", flush=True)
+sys.stdin.readline()
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+sys.stdin.readline()`;
+
+/** Another program that has a lease (fcntl(2), F_SETLEASE) on a file. */
+export async function lease({ child }: Pick<Place, "child">, path: string, kind = "write"): Promise<Child> {
+  const lessee = child("python3", ["-uSc", LEASE, path, kind]);
+  assertEquals(await lessee.line(), "leased");
+  return lessee;
 }

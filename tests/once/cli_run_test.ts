@@ -6,6 +6,7 @@ import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { assertKeeps, CLI, type CliKind, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { test, within } from "../harness.ts";
+import { lease } from "../lockers.ts";
 import { onTerminal } from "../terminal.ts";
 
 // The cast: the keys of a table that is written out.
@@ -226,11 +227,7 @@ test("holdfast run works with closed descriptors, and with a long command line",
 test("holdfast run waits on a terminal for a lock file that another program has leased, and then runs COMMAND", async (place) => {
   const path = place.path();
   writeFileSync(path, "");
-  const script = "import fcntl, os, signal, sys; signal.signal(signal.SIGIO, signal.SIG_IGN); " +
-    "fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK); print('leased', flush=True); " +
-    "sys.stdin.readline()";
-  const lessee = place.child("python3", ["-uSc", script, path]);
-  assertEquals(await lessee.line(), "leased");
+  const lessee = await lease(place, path);
   const terminal = onTerminal(place, [...CLI.bun(), "run", path, "echo", "it ran"], { NO_COLOR: "1" });
   // Shown after 100 ms, without a line break.
   let shown = "";
