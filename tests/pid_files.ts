@@ -19,7 +19,7 @@ export const nonce = (): string => system().nonce();
 
 /** A process's state and start time, read by other code than ours. */
 function procStat(pid: number): string[] {
-  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  const stat = readFileSync(`/proc/${pid}/task/${pid}/stat`, "latin1"); // qemu-user invents /proc/PID/stat of its own
   return stat.slice(stat.lastIndexOf(") ") + 2).split(" ");
 }
 export const stateOf = (pid: number): string => procStat(pid)[0];

@@ -15,7 +15,7 @@ export interface Reader {
 }
 
 /**
- * `/proc/PID/stat`: the name may hold blanks and `) Z (`, so all counting starts
+ * `/proc/PID/stat`, and a thread's: the name may hold blanks and `) Z (`, so all counting starts
  * after the last `)`. A process whose first thread has ended shows `Z` and lives
  * on in the others; only one thread or none is a zombie.
  */
@@ -27,7 +27,9 @@ export function parseStat(stat: string): { state: string; startTime: string } | 
 }
 
 function lookInProc(pid: number, reader: Reader): ProcessLook | undefined {
-  const stat = reader.text(`/proc/${pid}/stat`);
+  // Of its first thread: it started when the process did. In an emulated container qemu-user invents a process's own
+  // /proc/PID/stat (fake_open, linux-user/syscall.c): others saw another start time, and took over from the living.
+  const stat = reader.text(`/proc/${pid}/task/${pid}/stat`);
   const parsed = stat === undefined ? undefined : parseStat(stat);
   if (!parsed) return undefined;
   const status = reader.text(`/proc/${pid}/status`) ?? "";
