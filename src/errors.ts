@@ -83,13 +83,16 @@ export class LockUnsupportedError extends LockError {
 /** A path as it stands in a message: quoted, so that blanks and line breaks show. */
 export const quote = (path: string): string => JSON.stringify(path);
 
+/** What the system said, with the errno's name before it. */
+export const reasonOf = ({ code, message }: SystemError): string =>
+  message.startsWith(code) ? message : `${code}: ${message}`;
+
 /** A system call's error, with the operation and the path that it failed for. */
 export function systemFailure(
   operation: "acquire" | "release" | "inspect" | "scan" | "break" | "read the journal of",
   path: string,
   error: SystemError,
 ): LockError {
-  const reason = error.message.startsWith(error.code) ? error.message : `${error.code}: ${error.message}`;
-  const message = `Cannot ${operation} ${quote(path)}: ${reason}`;
+  const message = `Cannot ${operation} ${quote(path)}: ${reasonOf(error)}`;
   return new LockError(message, { code: error.code, path, cause: error.cause ?? error });
 }

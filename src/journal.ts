@@ -1,6 +1,7 @@
 /** The journal: one JSON line for whatever happened to a lock, in a file that does not grow for ever. */
 import type { LockEvent } from "./events.ts";
 import { quote, systemFailure } from "./errors.ts";
+import { explainBeside } from "./explain.ts";
 import { warn } from "./messages.ts";
 import { journalPath, known, settlePath } from "./options.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
@@ -94,7 +95,8 @@ export function history(path: string | URL, options: { readonly journal?: string
       return event && (given === undefined || event.path === lock) ? [event] : [];
     });
   } catch (error) {
-    throw error instanceof SystemError ? systemFailure("read the journal of", lock, error) : error;
+    if (!(error instanceof SystemError)) throw error;
+    throw systemFailure("read the journal of", lock, explainBeside(sys, journal, error));
   }
 }
 

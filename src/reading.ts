@@ -1,5 +1,6 @@
 /** What stands in a lock file, as far as it may be read. */
 import { isLeased, readContent, Unread } from "./backend/entry.ts";
+import { explain } from "./explain.ts";
 import type { Content, LockHolder } from "./record.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
@@ -13,6 +14,14 @@ export interface Reading {
 
 /** Reads a lock file; undefined where there is none. */
 export function read(sys: System, path: string): Reading | undefined {
+  try {
+    return reading(sys, path);
+  } catch (error) {
+    throw error instanceof SystemError ? explain(sys, path, error) : error;
+  }
+}
+
+function reading(sys: System, path: string): Reading | undefined {
   let found: { content: Content; stat: FileStat } | undefined;
   try {
     found = readContent(sys, path);

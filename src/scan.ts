@@ -1,6 +1,7 @@
 /** Every lock in a directory, and who holds it. Reads, and changes nothing. */
 import { nodePath } from "./builtin.ts";
-import { systemFailure } from "./errors.ts";
+import { reasonOf, systemFailure } from "./errors.ts";
+import { explain, explainList } from "./explain.ts";
 import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, remark } from "./inspect.ts";
 import { settleDirectory } from "./options.ts";
 import { read, type Reading } from "./reading.ts";
@@ -71,7 +72,7 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
     directory = sys.physical(given);
     names = new Set(sys.list(directory).sort());
   } catch (error) {
-    throw error instanceof SystemError ? systemFailure("scan", given, error) : error;
+    throw error instanceof SystemError ? systemFailure("scan", given, explainList(sys, directory, error)) : error;
   }
   const within = `${directory}/.`;
   // No record is in an empty file; but who may not read that of another on SMB sees by it that it is locked.
@@ -113,7 +114,7 @@ function lookAt(sys: System, path: string, readsEmpty: boolean): Reading | Syste
     // On Windows it may stand beside an empty file.
     return (stat.size === 0 && !readsEmpty) || stat.size > RECORD_LIMIT ? { stat, holder: undefined } : read(sys, path);
   } catch (error) {
-    if (error instanceof SystemError) return error;
+    if (error instanceof SystemError) return explain(sys, path, error);
     throw error;
   }
 }
@@ -135,7 +136,7 @@ function statusOf(sys: System, { path, reading, hasPidFile }: Found, table: Lock
     return kernel ? either(kernel, pidFile) : pidFile;
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    const unknown: LockStatus = { path, state: "unknown", holders: [], reason: error.message };
+    const unknown: LockStatus = { path, state: "unknown", holders: [], reason: reasonOf(error) };
     return isNamed ? unknown : undefined;
   }
 }

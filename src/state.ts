@@ -6,6 +6,7 @@ import { isUnder } from "./context.ts";
 import { DIRECTORY_MODE } from "./directory.ts";
 import { LockError, type LockLostError, systemFailure } from "./errors.ts";
 import { type Detail, type LockEventName, tell } from "./events.ts";
+import { explainMake } from "./explain.ts";
 import { Holding } from "./holding.ts";
 import { HELD_HERE, wakeLine } from "./line.ts";
 import { lostError, notHeldError, reportStale } from "./messages.ts";
@@ -99,10 +100,12 @@ export class State {
     } catch (error) {
       if (!this.makesDirectory || !(error instanceof LockError && error.code === "ENOENT")) throw error;
     }
+    const directory = nodePath().dirname(this.path);
     try {
-      system().makeDirectory(nodePath().dirname(this.path), DIRECTORY_MODE);
+      system().makeDirectory(directory, DIRECTORY_MODE);
     } catch (error) {
-      throw error instanceof SystemError ? systemFailure("acquire", this.path, error) : error;
+      if (!(error instanceof SystemError)) throw error;
+      throw systemFailure("acquire", this.path, explainMake(system(), directory, error));
     }
     return choice.attempt(this.#request, session);
   }

@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { finished } from "node:stream/promises";
 import process from "node:process";
+import { chmodSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Lock } from "../mod.ts";
@@ -73,6 +74,16 @@ export async function outcome(child: Child): Promise<Outcome> {
   const ended = await within(20_000, child.ended);
   await Promise.all([stdout, stderr].map((each) => each.readableEnded ? undefined : finished(each)));
   return { ...ended, out, err: child.errors };
+}
+
+/** Runs `holdfast ARGS` in Bun to its end, as user 65534, who may look into the test's folder. */
+export async function asNobody({ child, dir }: Place, args: readonly string[]): Promise<Outcome> {
+  if (process.getuid?.() !== 0) throw new Error("a second user is needed: run the tests as root, as CI does");
+  chmodSync(dir, 0o755);
+  const program = fileURLToPath(new URL("fixtures/nobody.mjs", import.meta.url));
+  const running = child(tool("bun"), [program, ...args], { cwd: dir, env: cliEnv(dir, { HOME: `${dir}/home` }) });
+  running.close();
+  return await outcome(running);
 }
 
 /** Runs `holdfast ARGS` to its end. */

@@ -80,7 +80,7 @@ test("inspect() refuses a FIFO, and tryAcquire() one beside the lock file, witho
     await process.lock(path("fifo"));
     const inspected = await failure(within(10_000, process.call("inspect", { name: "lock" })));
     assertEquals([inspected.name, inspected.code], ["LockError", "EINVAL"], kind);
-    assertStringIncludes(inspected.message, "is a fifo, not a file");
+    assertStringIncludes(inspected.message, "it is a fifo, and a lock file must be a regular file");
     const beside = await failure(within(10_000, (await partyOf(process).lockAt(path("a.lock"))).tryAcquire()));
     assertEquals([beside.name, beside.code], ["LockError", "EINVAL"], kind);
     assertStringIncludes(beside.message, `${JSON.stringify(path("a.lock.pid"))} is a fifo, not a file`);

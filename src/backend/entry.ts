@@ -4,6 +4,7 @@
  */
 import { nodePath } from "../builtin.ts";
 import type { Refusal, Request } from "../backend.ts";
+import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
 import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
@@ -80,7 +81,8 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
   try {
     read = readContent(sys, entry);
   } catch (error) {
-    if (!isLeased(error)) throw error;
+    if (!(error instanceof SystemError)) throw error;
+    if (!isLeased(error)) throw explainBeside(sys, entry, error);
     const reason = `${quoted(entry)} cannot be read while another program has a lease on it`;
     return { nonce: "leased", holder: undefined, owner: { state: "unknown", reason } };
   }

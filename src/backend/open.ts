@@ -1,12 +1,9 @@
 /** Step 1 of the kernel back end: the lock file, open, and why it could not be. */
-import { nodePath } from "../builtin.ts";
 import type { Request } from "../backend.ts";
-import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { explain, NOT_WRITABLE, notRegular } from "../explain.ts";
+import { type Access, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { isLeased } from "./entry.ts";
-import { isThere, type Opened } from "./session.ts";
-
-/** What an open answers where the file may not be written but perhaps be read. */
-const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
+import type { Opened } from "./session.ts";
 
 /**
  * 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too.
@@ -64,24 +61,3 @@ function isFile(sys: System, path: string): boolean {
     throw error;
   }
 }
-
-/** Says in words what an open's errno means here. */
-function explain(sys: System, path: string, { code, message, cause }: SystemError): SystemError {
-  let there: FileStat | undefined;
-  try {
-    there = sys.stat(path);
-  } catch {
-    return new SystemError(code, message, { cause }); // the first error says more
-  }
-  const directory = JSON.stringify(nodePath().dirname(path));
-  const words = there && there.kind !== "file"
-    ? notRegular(there)
-    : code === "ENOENT" && !isThere(sys, nodePath().dirname(path))
-    ? `its directory ${directory} does not exist`
-    : !there && NOT_WRITABLE.has(code)
-    ? `it does not exist, and cannot be made in ${directory}: ${message}`
-    : message;
-  return new SystemError(code, words, { cause });
-}
-
-const notRegular = ({ kind }: FileStat) => `it is a ${kind}, and a lock file must be a regular file`;

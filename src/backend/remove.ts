@@ -1,10 +1,10 @@
 /** Removing a PID file that nobody alive owns: by taking it over, never by a bare unlink. */
 import type { Attempt, Refusal, Request } from "../backend.ts";
+import { isThere } from "../explain.ts";
 import type { LockHolder } from "../record.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { pidPath } from "./entry.ts";
 import { advance, giveBack, type Step, STEPS_LIMIT } from "./pidfile.ts";
-import { isThere } from "./session.ts";
 
 /**
  * Removes a dead owner's PID file for one who holds the kernel lock, and returns

@@ -9,6 +9,7 @@
  * It is fairness and no safety: whoever cannot open it goes without.
  */
 import { timers } from "../builtin.ts";
+import { isThere } from "../explain.ts";
 import { isMainThread } from "../sys/mod.ts";
 import { holdsHere } from "../registry.ts";
 import type { Refusal } from "../backend.ts";
@@ -157,16 +158,6 @@ export function writerWaits(sys: System, path: string): boolean {
   if (turn === "held") return true;
   turn?.close();
   return false;
-}
-
-/** Whether something stands there, as far as that can be seen. */
-export function isThere(sys: System, path: string): boolean {
-  try {
-    return sys.stat(path) !== undefined;
-  } catch (error) {
-    if (error instanceof SystemError) return false; // it may not be looked at
-    throw error;
-  }
 }
 
 /** The turn's file, locked; undefined where it cannot be had. */

@@ -1,5 +1,5 @@
 /** `holdfast status` and `holdfast list`: who holds which lock. They take none. */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
@@ -54,7 +54,9 @@ function look(path: string): LockStatus {
     return Lock.inspect(path);
   } catch (error) {
     if (!(error instanceof LockError)) throw error;
-    return { path, state: "unknown", holders: [], reason: error.message };
+    // Who asked for what stands beside it already.
+    const reason = error.message.replace(/^Cannot inspect "(?:[^"\\]|\\.)*": /, "");
+    return { path, state: "unknown", holders: [], reason };
   }
 }
 
@@ -133,6 +135,15 @@ ${STATUSES}
   },
 };
 
+/** Nothing is there. What may not be looked at may be. */
+function isMissing(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false; // EACCES and the like: who lists it says so
+  }
+}
+
 /** `holdfast list`. */
 export const list: Command = {
   name: "list",
@@ -149,7 +160,7 @@ ${STATUSES}`,
     if (more.length > 0) throw new UsageError("it takes one DIR at most");
     const directory = given === undefined ? lockDirectory() : resolve(given);
     // The lock directory is made by the first lock in it.
-    const missing = given === undefined && !existsSync(directory);
+    const missing = given === undefined && isMissing(directory);
     const naming = given === undefined ? lockName : (path: string) => basename(path);
     return await show(
       parsed,

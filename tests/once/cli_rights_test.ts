@@ -1,0 +1,79 @@
+/** What the command line says of a path that cannot be a lock, or that this user may not use: to whom, and where. */
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { asNobody, FFI_KINDS, holdfast } from "../cli.ts";
+import { type Place, test } from "../harness.ts";
+
+const USER = "this user (uid 65534)";
+
+/** A directory of root with a lock file in it. */
+function directory({ path }: Place, name: string, mode: number): string {
+  mkdirSync(path(name));
+  writeFileSync(path(`${name}/a.lock`), "");
+  chmodSync(path(name), mode);
+  return path(name);
+}
+
+for (const kind of FFI_KINDS) {
+  test(`holdfast status and run in ${kind} say alike what stands where a lock file should, and the path once`, async (place) => {
+    const { path } = place;
+    mkdirSync(path("directory.lock"));
+    symlinkSync("nowhere", path("link.lock"));
+    writeFileSync(path("file"), "");
+    for (
+      const [file, words] of [
+        [path("directory.lock"), "EISDIR: it is a directory, and a lock file must be a regular file"],
+        [path("link.lock"), "ELOOP: it is a symlink, and a lock file must be a regular file"],
+        [path("file/a.lock"), `ENOTDIR: "${path("file")}" is not a directory`],
+      ]
+    ) {
+      const status = await holdfast(place, kind, ["status", file]);
+      assertEquals([status.code, status.out.split("\n")[2]], [3, `unknown: ${file}: ${words}`]);
+      const run = await holdfast(place, kind, ["run", "-n", file, "true"]);
+      assertEquals([run.code, run.err], [66, `holdfast: Cannot acquire "${file}": ${words}\n`]);
+    }
+  });
+}
+
+test("holdfast names the directory that denies it, and the user who is denied", async (place) => {
+  const closed = directory(place, "closed", 0o700), listed = directory(place, "listed", 0o744);
+  const readable = directory(place, "readable", 0o755);
+  mkdirSync(`${closed}/below`);
+  const enter = (directory: string) =>
+    `EACCES: ${USER} may not enter the directory "${directory}"; its owner can allow`;
+  for (
+    const [args, code, words] of [
+      [["status", `${closed}/a.lock`], 3, enter(closed)],
+      [["status", `${closed}/below/a.lock`], 3, enter(closed)],
+      [["run", "-n", `${closed}/a.lock`, "true"], 66, enter(closed)],
+      [["break", `${closed}/a.lock`], 66, enter(closed)],
+      [["history", `${closed}/a.lock`], 66, enter(closed)],
+      [["list", `${closed}/below`], 66, enter(closed)],
+      [["list", closed], 66, `EACCES: ${USER} may not list it`],
+      [["list", listed], 3, enter(listed)],
+      [["run", "-n", `${readable}/b.lock`, "true"], 66, `cannot be made in "${readable}": ${USER} may not make files`],
+    ] as const
+  ) {
+    const { code: status, out, err } = await asNobody(place, args);
+    const said = `${out}${err}`;
+    assertEquals(status, code, said);
+    assertStringIncludes(said, words);
+    assertEquals(said.match(/EACCES/g)?.length, 1, said);
+    assertMatch(said, /^[^']*$/, "the runtime's own words");
+  }
+  chmodSync(`${readable}/a.lock`, 0o600);
+  const unreadable = await asNobody(place, ["run", "-n", `${readable}/a.lock`, "true"]);
+  assertStringIncludes(unreadable.err, `EACCES: ${USER} may not open it`);
+});
+
+test("holdfast says which directory the lock directory cannot be made in, and of one that is closed not that it is empty", async (place) => {
+  const run = await asNobody(place, ["run", "-n", "nightly", "true"]);
+  assertEquals(run.code, 66);
+  assertStringIncludes(
+    run.err,
+    `its directory "${place.dir}/named" cannot be made: ${USER} may not make anything in "${place.dir}"`,
+  );
+  mkdirSync(place.path("named"), { mode: 0o700 });
+  const list = await asNobody(place, ["list"]);
+  assertEquals([list.code, list.out], [66, ""]);
+});
