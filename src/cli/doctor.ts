@@ -1,14 +1,18 @@
 /** `holdfast doctor`: what this machine and this file system can do. */
-import { accessSync, constants, existsSync, realpathSync, statSync } from "node:fs";
+import { realpathSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { Lock, lockDirectory, LockError } from "../../mod.ts";
+import { lockDirectory } from "../../mod.ts";
+import { explain } from "../explain.ts";
 import { mountOf } from "../mounts.ts";
-import { isWindows, system } from "../sys/mod.ts";
+import { system } from "../sys/mod.ts";
+import { SystemError } from "../sys/sys.ts";
 import { parse, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { judgeCleaners } from "./doctor/cleaners.ts";
+import { judgeFile } from "./doctor/file.ts";
 import { error, type Finding, ok, warning, worst } from "./doctor/finding.ts";
 import { judgeMount } from "./doctor/mounts.ts";
+import { judgeRights, mayEnter, mayMakeFiles } from "./doctor/rights.ts";
 import { selfTest } from "./doctor/self_test.ts";
 import { wrap } from "./help.ts";
 import { columns, paint, print } from "./output.ts";
@@ -22,96 +26,61 @@ const COLOURS = { ok: "green", warning: "yellow", error: "red" } as const;
 const WIDEST = 100;
 
 /** Everything that is found for a path. */
-function examine(path: string, isDirectory: boolean): Finding[] {
-  const findings = [
-    ok("runtime", `${NAME} ${VERSION} in ${system().self().runtime} on ${process.platform} ${process.arch}`),
-  ];
-  const directory = isDirectory || (existsSync(path) && statSync(path).isDirectory()) ? path : dirname(path);
+function examine(path: string, isLockDirectory: boolean): Finding[] {
+  const self = ok("runtime", `${NAME} ${VERSION} in ${system().self().runtime} on ${process.platform} ${process.arch}`);
+  try {
+    return [self, ...examinePath(path, isLockDirectory)];
+  } catch (failure) {
+    // Of what is asked for here, a failure of the system is an answer.
+    const { code, message } = failure as NodeJS.ErrnoException; // every runtime throws Errors here
+    if (!/^E[A-Z0-9]+$/.test(code ?? "")) throw failure; // a fault of ours
+    return [self, error("directory", message, "use another directory, or ask as another user")];
+  }
+}
+
+function examinePath(path: string, isLockDirectory: boolean): Finding[] {
+  const directory = isLockDirectory || isDirectory(path) ? path : dirname(path);
   const there = nearest(directory);
   if (there !== directory && directory !== lockDirectory()) {
-    return [...findings, error("directory", `${shown(directory)} does not exist`, `mkdir -p ${shown(directory)}`)];
+    return [error("directory", `${shown(directory)} does not exist`, `mkdir -p ${shown(directory)}`)];
   }
-  if (there !== directory) {
-    findings.push(
-      ok("directory", `${shown(directory)} is made by the first lock in it; ${shown(there)} is examined instead`),
-    );
-  }
+  if (!isDirectory(there)) return [error("directory", `${shown(there)} is not a directory`, "use another path")];
+  const findings = there === directory
+    ? []
+    : [ok("directory", `${shown(directory)} is made by the first lock in it; ${shown(there)} is examined instead`)];
   const real = realpathSync(there);
   findings.push(judgeMount(mountOf(real, system().mounts() ?? "")), judgeCleaners(real), ...judgeRights(real));
-  if (path !== directory) findings.push(...judgeFile(path));
-  return [...findings, ...selfTest(real)];
+  if (!mayEnter(real)) return findings; // nothing there can be locked, nor looked at
+  const file = path === directory || there !== directory ? undefined : judgeFile(path);
+  if (file) findings.push(file.finding);
+  // Its own test takes a file of its own, because a lock that others wait for must not be taken for a test.
+  const what = "not made: it takes a new file, and none can be made there; the lock file itself can be opened";
+  const advice = `"${NAME} run" locks it, where the file system has a kernel lock`;
+  if (mayMakeFiles(real) || !file) return [...findings, ...selfTest(real)];
+  if (file.finding.level === "error") return findings;
+  return [...findings, ...file.usable && system().way ? [warning("self-test", what, advice)] : selfTest(real)];
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false; // not there, or not to be seen: what that comes from is found on the way to it
+  }
 }
 
 /** The nearest directory above that exists. */
 function nearest(path: string): string {
-  return existsSync(path) || dirname(path) === path ? path : nearest(dirname(path));
+  return standsThere(path) || dirname(path) === path ? path : nearest(dirname(path));
 }
 
-/** Who may delete files there: a deleted lock file is two locks. */
-function judgeRights(directory: string): Finding[] {
-  if (isWindows()) return []; // it has access control lists; the mode that a runtime shows is made up
-  const { mode, uid } = statSync(directory);
-  const own = process.getuid?.();
-  const octal = (mode & 0o7777).toString(8).padStart(4, "0");
-  const what = `${shown(directory)} has mode ${octal} and belongs to uid ${uid}`;
-  const found: Finding[] = [];
+/** Whether something stands there; throws where that may not be seen, and says which directory denies it. */
+function standsThere(path: string): boolean {
+  const sys = system();
   try {
-    accessSync(directory, constants.W_OK | constants.X_OK);
-  } catch {
-    // EACCES or EROFS: the answer that was asked for.
-    found.push(
-      warning(
-        "permissions",
-        `${what}, and this user (uid ${own}) may not make files in it`,
-        "make the lock files beforehand, or use another directory",
-      ),
-    );
-  }
-  const sticky = (mode & 0o1000) !== 0;
-  if ((mode & 0o002) !== 0) {
-    found.push(warning(
-      "permissions",
-      sticky
-        ? `${what}: anybody may make a lock's file there first, and hold it`
-        : `${what}: anybody may delete a lock's file there, and so have two hold the lock`,
-      // Never a chmod of /tmp: it is to be as it is.
-      sticky
-        ? "use a directory that only those who lock may write to, such as the lock directory"
-        : `use a directory that only those who lock may write to: chmod o-w ${shown(directory)}, or another`,
-    ));
-  } else if ((mode & 0o020) !== 0 && !sticky) {
-    found.push(
-      warning(
-        "permissions",
-        `${what}: its whole group may delete a lock's file there`,
-        `chmod +t ${shown(directory)}, unless the group is trusted`,
-      ),
-    );
-  } else if (uid !== 0 && own !== undefined && uid !== own) {
-    found.push(
-      warning(
-        "permissions",
-        `${what}: that user may delete a lock's file there`,
-        "use a directory of your own, unless that user is trusted",
-      ),
-    );
-  }
-  return found.length > 0 ? found : [ok("permissions", what)];
-}
-
-/** The lock file itself. */
-function judgeFile(path: string): Finding[] {
-  try {
-    const { state, reason, holder } = Lock.inspect(path);
-    const what = `${shown(path)} is ${state}: ${reason}${holder && state !== "free" ? `; ${holder}` : ""}`;
-    return [
-      state === "unknown"
-        ? warning("lock", what, `find out whether its owner lives; "${NAME} break" removes what it left`)
-        : ok("lock", what),
-    ];
+    return sys.stat(path) !== undefined;
   } catch (failure) {
-    if (!(failure instanceof LockError)) throw failure;
-    return [error("lock", failure.message, "a lock file must be a regular file that this user may read")];
+    throw failure instanceof SystemError ? explain(sys, path, failure) : failure;
   }
 }
 

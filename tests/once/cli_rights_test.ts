@@ -77,3 +77,44 @@ test("holdfast says which directory the lock directory cannot be made in, and of
   const list = await asNobody(place, ["list"]);
   assertEquals([list.code, list.out], [66, ""]);
 });
+
+/** What the doctor finds for a path as user 65534: the weight of each, and all of it as text. */
+async function diagnosed(place: Place, path: string) {
+  const { code, out, err } = await asNobody(place, ["doctor", "--json", path]);
+  assertEquals(err, "");
+  const { findings } = JSON.parse(out);
+  const levels = Object.fromEntries(findings.map(({ about, level }: Record<string, string>) => [about, level]));
+  return { code, levels, out };
+}
+
+test("holdfast doctor tells of a directory that this user may not enter, with all that it found before, and never throws", async (place) => {
+  for (const [name, mode] of [["closed", 0o700], ["listed", 0o744]] as const) {
+    const at = directory(place, name, mode);
+    const { code, levels, out } = await diagnosed(place, `${at}/a.lock`);
+    assertEquals([code, levels.runtime, levels.cleaners !== undefined, levels.permissions], [2, "ok", true, "error"]);
+    assertMatch(out, /this user \(uid 65534\) may not enter it/);
+    const below = await diagnosed(place, `${at}/below/a.lock`);
+    assertEquals([below.code, below.levels], [2, { runtime: "ok", directory: "error" }]);
+    assertStringIncludes(below.out, JSON.stringify(`may not enter the directory "${at}"`).slice(1, -1));
+  }
+  writeFileSync(place.path("file"), "");
+  assertEquals((await diagnosed(place, place.path("file/a.lock"))).levels, { runtime: "ok", directory: "error" });
+});
+
+test("holdfast doctor agrees with run where the lock file is there and its directory may not be written", async (place) => {
+  const at = directory(place, "shared", 0o755);
+  for (
+    const [name, mode, lock, selfTest, code, ran] of [
+      ["a.lock", 0o666, "ok", "warning", 1, 0],
+      ["a.lock", 0o644, "ok", "warning", 1, 0],
+      ["a.lock", 0o600, "error", undefined, 2, 66],
+      ["none.lock", undefined, "ok", "error", 2, 66],
+    ] as const
+  ) {
+    const path = `${at}/${name}`;
+    if (mode !== undefined) chmodSync(path, mode);
+    const found = await diagnosed(place, path);
+    assertEquals([found.code, found.levels.lock, found.levels["self-test"]], [code, lock, selfTest], found.out);
+    assertEquals((await asNobody(place, ["run", "-n", path, "true"])).code, ran);
+  }
+});

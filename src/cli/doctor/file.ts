@@ -1,0 +1,44 @@
+/** The lock file itself, as `holdfast run` would find it. */
+import { existsSync } from "node:fs";
+import { Lock, LockError } from "../../../mod.ts";
+import { isLeased } from "../../backend/entry.ts";
+import { reasonOf } from "../../errors.ts";
+import { explain } from "../../explain.ts";
+import { system } from "../../sys/mod.ts";
+import { SystemError } from "../../sys/sys.ts";
+import { NAME } from "../version.ts";
+import { shown } from "../words.ts";
+import { error, type Finding, ok, warning } from "./finding.ts";
+
+const ABOUT = "lock";
+
+/** What is to be said of it; `usable`: it is there, and may be opened. */
+export function judgeFile(path: string): { finding: Finding; usable: boolean } {
+  try {
+    const { state, reason, holder } = Lock.inspect(path);
+    const closed = whyNotOpened(path);
+    if (closed !== undefined) {
+      const advice = `a lock on it takes the right to read it: "ls -l ${shown(path)}" shows who has that`;
+      return { finding: error(ABOUT, `${shown(path)} cannot be opened: ${closed}`, advice), usable: false };
+    }
+    const what = `${shown(path)} is ${state}: ${reason}${holder && state !== "free" ? `; ${holder}` : ""}`;
+    const advice = `find out whether its owner lives; "${NAME} break" removes what it left`;
+    return { finding: state === "unknown" ? warning(ABOUT, what, advice) : ok(ABOUT, what), usable: existsSync(path) };
+  } catch (failure) {
+    if (!(failure instanceof LockError)) throw failure;
+    const advice = "a lock file must be a regular file that this user may read";
+    return { finding: error(ABOUT, failure.message, advice), usable: false };
+  }
+}
+
+/** The kernel is asked about a file that may not be opened, too: that it is free is no help to whoever cannot lock it. */
+function whyNotOpened(path: string): string | undefined {
+  const sys = system();
+  try {
+    sys.openRead(path)?.close();
+    return undefined;
+  } catch (failure) {
+    if (!(failure instanceof SystemError)) throw failure;
+    return isLeased(failure) ? undefined : reasonOf(explain(sys, path, failure));
+  }
+}
