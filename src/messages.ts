@@ -78,7 +78,7 @@ export function notSignalledError(path: string, signal: string, holder: LockHold
 /** The last holder died: told to the user's function or, without one, on standard error. Never silent. */
 export function reportStale(path: string, holder: LockHolder, onStale: LockOptions["onStale"]): void {
   if (onStale) onStale(holder);
-  else warn(`the last holder of ${quote(path)} died without releasing it: ${holder}`);
+  else warn(`the last holder of ${quote(path)} died without releasing it: ${holder}; this process has taken over`);
 }
 
 /** Tells on standard error. In Deno that throws where it is a file on a full disk: no reason to go without the lock. */

@@ -1,9 +1,10 @@
 /** `holdfast completion`: what a shell completes, made from the commands' own tables. */
-import { parse, unknown, UsageError } from "./args.ts";
+import { parse, UsageError } from "./args.ts";
 import { type Command, COMMON, isOptional, type Option, optionsOf } from "./command.ts";
 import { allCommands } from "./commands.ts";
 import { print } from "./output.ts";
 import { NAME } from "./version.ts";
+import { shown } from "./words.ts";
 
 /** What stands behind the options, unless it is a file. */
 const ARGUMENTS: Readonly<Record<string, "program" | "command" | "shell" | "none">> = {
@@ -159,7 +160,9 @@ export const completion: Command = {
     if (shell === undefined || more.length > 0) {
       throw new UsageError(`it takes one of ${Object.keys(SHELLS).join(", ")}`);
     }
-    if (!Object.hasOwn(SHELLS, shell)) throw new UsageError(unknown("shell", shell, Object.keys(SHELLS)));
+    if (!Object.hasOwn(SHELLS, shell)) {
+      throw new UsageError(`unknown shell ${shown(shell)}: it takes one of ${Object.keys(SHELLS).join(", ")}`);
+    }
     print(SHELLS[shell](await allCommands()));
     return 0;
   },

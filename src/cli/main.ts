@@ -31,14 +31,23 @@ export async function main(args: readonly string[]): Promise<number> {
     if (name === "-V" || name === "--version") return version.run([]);
     if (name === "-h" || name === "--help") return await help.run([]);
     if (name === "") throw new UsageError("it takes a command");
-    throw new UsageError(unknown(name.startsWith("-") ? "option" : "command", name, [
-      ...Object.keys(COMMANDS),
-      "--help",
-      "--version",
-    ]));
+    const known = [...Object.keys(COMMANDS), "--help", "--version"];
+    throw new UsageError(
+      await misplaced(name, rest) ?? unknown(name.startsWith("-") ? "option" : "command", name, known),
+    );
   } catch (error) {
     return await failed(error, Object.hasOwn(COMMANDS, name) ? name : undefined);
   }
+}
+
+/** Of a command's option that stands before the command: where it goes. */
+async function misplaced(given: string, rest: readonly string[]): Promise<string | undefined> {
+  const command = rest.find((each) => Object.hasOwn(COMMANDS, each));
+  if (!given.startsWith("-") || command === undefined) return undefined;
+  const [{ optionsOf }, loaded] = [await import("./command.ts"), await COMMANDS[command]()];
+  const [flag] = given.split("=");
+  const has = optionsOf(loaded).some(({ short, long }) => flag === `--${long}` || flag === `-${short}`);
+  return has ? `option ${flag} goes after the command: ${NAME} ${command} ${flag}` : undefined;
 }
 
 /** Answers what was asked for, or says what went wrong. */

@@ -6,7 +6,7 @@ import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
 import { type Column, table } from "./table.ts";
-import { LOCK_HELP, lockName, lockPath } from "./target.ts";
+import { LOCK_HELP, lockName, lockPath, whyMissing } from "./target.ts";
 import { ago, printable, shown } from "./words.ts";
 
 /** The exit status for a state: the worst of many counts. */
@@ -66,7 +66,7 @@ function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number
     .map(({ path, reason }) => `${paint("red", "unknown")}: ${shown(naming(path))}: ${printable(reason)}\n`);
   // "free" alone would calm whoever has mistyped the name.
   const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
-    .map(({ path }) => `${shown(naming(path))}: there is no such file: it was never locked, or is called otherwise\n`);
+    .map(({ path }) => `${shown(naming(path))}: ${whyMissing(path)}\n`);
   return table(statuses, columnsBy(naming), room) + doubts.join("") + (stays ? "" : missing.join(""));
 }
 

@@ -1,7 +1,9 @@
 /** What LOCK means on a command line. */
+import { existsSync } from "node:fs";
 import { basename, dirname, join, sep } from "node:path";
 import { Lock, lockDirectory, type LockOptions } from "../../mod.ts";
 import { UsageError } from "./args.ts";
+import { shown } from "./words.ts";
 
 /** What is said of LOCK wherever it is an argument. */
 export const LOCK_HELP = 'LOCK is a path if it contains a "/" or begins with a "."; ' +
@@ -40,4 +42,15 @@ export const lockPath = (given: string): string =>
 export function lockName(path: string): string {
   const name = /^([\w.-]+)\.lock$/.exec(basename(path));
   return name && join(dirname(path)) === lockDirectory() ? name[1] : path;
+}
+
+/** What may be wrong where no file of a lock is there: whoever has mistyped a name is not calmed by "free". */
+export function whyMissing(path: string): string {
+  const directory = dirname(path), name = lockName(path);
+  const missing = existsSync(directory) ? `there is no ${shown(path)}` : `there is no directory ${shown(directory)}`;
+  if (name === path) return `${missing}: it was never locked, or its path is another`;
+  const users = process.env.HOLDFAST_DIR
+    ? ""
+    : "; each user has a lock directory of their own, unless HOLDFAST_DIR names one for all";
+  return `${missing}: it was never locked, or its name is another ("holdfast list" shows those in the lock directory)${users}`;
 }

@@ -55,10 +55,27 @@ test("holdfast status ends with 0 free, 1 held, 2 stale, 3 unknown, and the high
   const all = await status("stale", "unknown", "free", "held");
   assertEquals([all.code, all.out.split("\n").length], [3, 8]);
   // Whoever has mistyped a name is not calmed.
-  assertMatch(all.out, /\n\S+free\.lock: there is no such file: it was never locked, or is called otherwise\n/);
+  assertMatch(all.out, /\n\S+free\.lock: there is no \S+free\.lock: it was never locked, or its path is another\n/);
   assertMatch(all.out, /\nunknown: \S+: .*another host/);
   assertMatch(all.out, new RegExp(`${NOBODY}†`));
   held.release();
+});
+
+test("holdfast status of a name without a file says where it looked, and that another user's locks are elsewhere", async (place) => {
+  const { dir } = place;
+  const own = await holdfast(place, "bun", ["status", "nightly"], {
+    env: { HOLDFAST_DIR: undefined, HOME: dir, XDG_STATE_HOME: dir },
+  });
+  assertEquals(own.code, 0);
+  assertMatch(
+    own.out,
+    /\nnightly: there is no (?:directory )?\/\S+: it was never locked, or its name is another .*holdfast list/,
+  );
+  assertMatch(own.out, /; each user has a lock directory of their own, unless HOLDFAST_DIR/);
+  mkdirSync(`${dir}/named`);
+  const set = await holdfast(place, "bun", ["status", "nightly"]);
+  assertStringIncludes(set.out, `\nnightly: there is no ${dir}/named/nightly.lock: it was never locked`);
+  assert(!set.out.includes("each user"), set.out);
 });
 
 for (const kind of FFI_KINDS) {
