@@ -90,6 +90,9 @@ const READINGS = 5;
  */
 const SETTLED = 2;
 
+/** Why a lock is free, where there is nothing else to be said. */
+export const FREE = "the kernel shows no lock on it";
+
 /** The status of the kernel lock alone. */
 export function inspectKernel(sys: System, path: string): LockStatus {
   for (let readings = 1;; readings++) {
@@ -158,20 +161,25 @@ export function judgeKernel(
     : sys.self().pidNamespace !== INITIAL_NAMESPACE
     ? "/proc/locks shows only this PID namespace's processes (a container?)"
     : undefined;
+  // By bare number another program's PID file, which locks nothing. A runtime without any kernel lock lets it count.
+  const isNumber = before !== undefined && before.nonce === undefined && sys.way !== undefined && table !== undefined;
+  const named = (why: string) => `it names pid ${before?.pid}, as a PID file does, but that has not locked it: ${why}`;
   if (unlisted !== undefined) {
     const unseen = `${unlisted}, so a holder without a record would not be seen`;
     if (hidden) return { path, state: "unknown", holders: [], reason: `it may not be read, and ${unlisted}` };
     if (!before) return { path, state: "free", holders: [], reason: `it holds no record; ${unseen}` };
     const owner = judge(before, sys);
+    if (isNumber && owner.state !== "dead") {
+      return { path, state: "free", holders: [], reason: `${named(owner.reason)}; ${unseen}` };
+    }
     const state = STATES[owner.state];
     return { ...status, state, reason: `${owner.reason}; ${unseen}` };
   }
-  const free = "the kernel shows no lock on it";
   if (hidden === "unread") {
-    return { path, state: "unknown", holders: [], waiters, reason: `${free}, but it can be opened and not be read` };
+    return { path, state: "unknown", holders: [], waiters, reason: `${FREE}, but it can be opened and not be read` };
   }
   if (!before) {
-    const reason = hidden ? `${free}; it may not be read, so how it was left is not known` : free;
+    const reason = hidden ? `${FREE}; it may not be read, so how it was left is not known` : FREE;
     return { path, state: "free", holders: [], waiters, reason };
   }
   const after = again();
@@ -182,15 +190,16 @@ export function judgeKernel(
       ...status,
       state: "stale",
       waiters,
-      reason: `${free}, and its last holder left a record: ${owner.reason}`,
+      reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
     };
   }
+  if (isNumber) return { path, state: "free", holders: [], waiters, reason: `${FREE}; ${named(owner.reason)}` };
   const cause = "a Worker that was terminated, or a file system that keeps its locks to itself";
   return {
     ...status,
     state: "unknown",
     waiters,
-    reason: `${free} (${cause}?), but as its record says, ${owner.reason}`,
+    reason: `${FREE} (${cause}?), but as its record says, ${owner.reason}`,
   };
 }
 

@@ -81,6 +81,14 @@ export function reportStale(path: string, holder: LockHolder, onStale: LockOptio
   else warn(`the last holder of ${quote(path)} died without releasing it: ${holder}; this process has taken over`);
 }
 
+/** Another program's PID file was locked, and its owner may live: nobody died, but the number is gone. */
+export function warnOfNumber(path: string, pid: number, reason: string): void {
+  warn(
+    `${quote(path)} named pid ${pid}, which had not locked it: ${reason}. Another program's PID file? ` +
+      "This process has the lock now",
+  );
+}
+
 /** Tells on standard error. In Deno that throws where it is a file on a full disk: no reason to go without the lock. */
 export function warn(words: string): void {
   try {

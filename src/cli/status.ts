@@ -2,6 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
+import { FREE } from "../inspect.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
@@ -67,7 +68,10 @@ function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number
   // "free" alone would calm whoever has mistyped the name.
   const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
     .map(({ path }) => `${shown(naming(path))}: ${whyMissing(path)}\n`);
-  return table(statuses, columnsBy(naming), room) + doubts.join("") + (stays ? "" : missing.join(""));
+  // More than "free" is to be known: it may not be read, or another program's PID stands in it.
+  const remarks = statuses.filter(({ state, reason }) => state === "free" && reason.startsWith(`${FREE};`))
+    .map(({ path, reason }) => `${shown(naming(path))}: ${printable(reason)}\n`);
+  return table(statuses, columnsBy(naming), room) + doubts.join("") + (stays ? "" : [...missing, ...remarks].join(""));
 }
 
 /** Shows once, or stays and shows what changes. Returns the exit status. */

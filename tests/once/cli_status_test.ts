@@ -2,7 +2,8 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { Lock } from "../../mod.ts";
+import process from "node:process";
+import { history, Lock } from "../../mod.ts";
 import { CLI, cliEnv, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { type Place, test, within } from "../harness.ts";
 import { onTerminal } from "../terminal.ts";
@@ -76,6 +77,30 @@ test("holdfast status of a name without a file says where it looked, and that an
   const set = await holdfast(place, "bun", ["status", "nightly"]);
   assertStringIncludes(set.out, `\nnightly: there is no ${dir}/named/nightly.lock: it was never locked`);
   assert(!set.out.includes("each user"), set.out);
+});
+
+test("holdfast status and run agree that another program's PID file locks nothing, and do not say that its owner died", async (place) => {
+  const path = place.path("daemon.lock");
+  for (const args of [[], ["-q"]]) {
+    writeFileSync(path, `${process.pid}\n`); // alive, and it has not locked this
+    const status = await holdfast(place, "bun", ["status", path]);
+    assertEquals(status.code, 0, status.out);
+    assertMatch(
+      status.out,
+      new RegExp(`\nfree .*\n\\S+: .*; it names pid ${process.pid}, .* has not locked it: process`),
+    );
+    const run = await holdfast(place, "bun", ["run", "-n", "--journal", ...args, path, "true"]);
+    const words = new RegExp(`^holdfast: "\\S+" named pid ${process.pid}, which had not locked it: process .*\n$`);
+    assertMatch(run.err, args.length > 0 ? /^$/ : words);
+    assertEquals(run.code, 0);
+  }
+  assertEquals(history(path).map(({ event }) => event), ["acquired", "released", "acquired", "released"]);
+  // Of a dead one it was the last holder's, as far as anybody can tell.
+  writeFileSync(path, `${NOBODY}\n`);
+  assertMatch(
+    (await holdfast(place, "bun", ["run", "-n", path, "true"])).err,
+    /died without releasing it: pid 5000000; /,
+  );
 });
 
 for (const kind of FFI_KINDS) {
