@@ -48,6 +48,9 @@ export function holdersOf(
     for (const each of found) holders.set(each.pid, each);
     if (remark) remarks.push(remark);
   }
+  for (const pid of holders.keys()) {
+    if (sys.look(pid)?.state === "T") remarks.push(`pid ${pid} is stopped, and keeps it`);
+  }
   return { holders: [...holders.values()], remarks, changed };
 }
 

@@ -77,6 +77,7 @@ function judgeHere(
   // 6. Also "my own PID", from before a container's restart (stellar-core#652).
   if (differ(startTime, found.startTime)) return verdict("dead", `the number ${pid} belongs to a later process now`);
   // 7.
+  if (found.state === "T") return verdict("alive", `process ${pid} is alive, but stopped`); // by SIGSTOP, or Ctrl-Z
   return verdict("alive", `process ${pid} is alive`);
 }
 

@@ -1,6 +1,6 @@
 /** `holdfast break`: for locks that only a person can judge. It shows what is known, asks, and only then acts. */
 import { Lock, type LockHolder, type LockStatus } from "../../mod.ts";
-import type { Entry } from "../backend/entry.ts";
+import { type Entry, pidPath } from "../backend/entry.ts";
 import { breakPidFile, pidFiles } from "../break.ts";
 import { whyNotToSignal } from "../handover.ts";
 import { system } from "../sys/mod.ts";
@@ -8,8 +8,10 @@ import { SystemError } from "../sys/sys.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { byWhom } from "./held.ts";
+import { howToEnd, howToGoOn, isStopped, keepersOf, named } from "./keepers.ts";
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
+import { NAME } from "./version.ts";
 import { ago, printable, shown, signalName } from "./words.ts";
 
 /** The exit status where nothing was done that should have been: refused, or not confirmed. */
@@ -55,11 +57,41 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   }
   const whyNow = whyNotToSignal(system(), { holder });
   if (whyNow !== undefined) return refuse(holder, whyNow);
+  const keepers = keepersOf(now); // while they can be seen
   const answer = system().signal(holder.pid, name);
   if (answer instanceof SystemError) return refuse(holder, answer.message);
   if (answer === "gone") return refuse(holder, "it has ended since");
-  print(`${name} was sent to pid ${holder.pid}; the lock is free as soon as it releases it or ends\n`);
+  const others = keepers.filter(({ pid }) => pid !== holder.pid);
+  const free = others.length > 0
+    ? `the lock is free when it has released it or ended, and each of these too: ${named(others)}`
+    : "the lock is free as soon as it releases it or ends";
+  // A stopped process takes these two at once, and all others when it goes on (signal(7)).
+  const waits = isStopped(holder.pid) && !["SIGKILL", "SIGCONT"].includes(name);
+  const how = `; it is stopped, and does nothing until "kill -CONT ${holder.pid}"`;
+  print(`${name} was sent to pid ${holder.pid}${waits ? how : ""}; ${free}\n`);
   return 0;
+}
+
+/** What frees a lock that is held: it lasts until the last process that has its open file has closed it or ended. */
+function whatFrees(status: LockStatus): string {
+  const { path, holder } = status;
+  const keepers = keepersOf(status);
+  const isOurs = holder?.nonce !== undefined;
+  if (keepers.length > 1) {
+    const how = isOurs
+      ? [`--signal asks pid ${holder.pid} to go ("${NAME} run" passes that on to its COMMAND)`, howToGoOn(keepers)]
+        .filter(Boolean).join("; ")
+      : howToEnd(keepers, path);
+    return `it is free when each of these has released it or ended: ${named(keepers)}. ${how}`;
+  }
+  if (keepers.length === 0) return "nobody of this machine can be named as its holder";
+  if (!isOurs) {
+    const who = status.backend === "pidfile"
+      ? `the number in ${shown(pidPath(path))}, which may be another program's, is that of`
+      : "it is held by";
+    return `${who} ${named(keepers)}; ${howToEnd(keepers, path)}`;
+  }
+  return ["--signal asks its holder to go", howToGoOn(keepers)].filter(Boolean).join("; ");
 }
 
 /** Removes the PID file, whose owner, with the takeovers that are under way, the person declares dead. */
@@ -119,11 +151,7 @@ The exit status is 0 if that was done or there was nothing to do, and 1 if it wa
     );
     if (name) return await signal(parsed, path, status, name);
     if (state === "held") {
-      const { holder } = status;
-      const how = holder && holder.nonce === undefined
-        ? `"ps -fp ${holder.pid}" shows what it is, and "kill ${holder.pid}" asks it to go`
-        : "--signal asks its holder to go";
-      say(`it is left alone: ${how}`);
+      say(`it is left alone: ${whatFrees(status)}`);
       return REFUSED;
     }
     const entries = pidFiles(path);

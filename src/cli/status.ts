@@ -5,6 +5,7 @@ import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod
 import { FREE } from "../inspect.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
+import { holdersHere, howToGoOn, isStopped, type Keeper, named } from "./keepers.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
 import { type Column, table } from "./table.ts";
 import { LOCK_HELP, lockName, lockPath, whyMissing } from "./target.ts";
@@ -44,9 +45,30 @@ const columnsBy = (naming: Naming): readonly Column<LockStatus>[] => [
 ];
 
 /** The number of the holder's process, and how many more there are; `†` where it died. */
-function pids({ state, holder, holders }: LockStatus): string {
+function pids(status: LockStatus): string {
+  const { state, holder, holders } = status;
   if (!holder) return "";
-  return `${holder.pid}${state === "stale" ? "†" : ""}${holders.length > 1 ? ` +${holders.length - 1}` : ""}`;
+  const mark = state === "stale" ? "†" : stoppedOf(status).some(({ pid }) => pid === holder.pid) ? " stopped" : "";
+  return `${holder.pid}${mark}${holders.length > 1 ? ` +${holders.length - 1}` : ""}`;
+}
+
+/** Looked for once, for a table asks for each cell several times. */
+const stopped = new WeakMap<LockStatus, readonly Keeper[]>();
+
+function stoppedOf(status: LockStatus): readonly Keeper[] {
+  const known = stopped.get(status) ?? holdersHere(status).filter(({ pid }) => isStopped(pid));
+  stopped.set(status, known);
+  return known;
+}
+
+/** What must be known of those who hold it together, or stand still. */
+function aboutHolders(status: LockStatus): string[] {
+  const keepers = status.holders.length > 1 ? holdersHere(status) : [];
+  const goOn = howToGoOn(stoppedOf(status));
+  return [
+    ...(keepers.length > 1 ? [`it is free when each of these has released it or ended: ${named(keepers)}`] : []),
+    ...(goOn ? [`its holder is stopped, and keeps it: ${goOn}`] : []),
+  ];
 }
 
 /** A lock's status; what cannot be read is unknown, and no reason to say nothing of the others. */
@@ -71,7 +93,11 @@ function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number
   // More than "free" is to be known: it may not be read, or another program's PID stands in it.
   const remarks = statuses.filter(({ state, reason }) => state === "free" && reason.startsWith(`${FREE};`))
     .map(({ path, reason }) => `${shown(naming(path))}: ${printable(reason)}\n`);
-  return table(statuses, columnsBy(naming), room) + doubts.join("") + (stays ? "" : [...missing, ...remarks].join(""));
+  const held = statuses.flatMap((status) =>
+    aboutHolders(status).map((words) => `${shown(naming(status.path))}: ${words}\n`)
+  );
+  const notes = stays ? [] : [...missing, ...remarks, ...held];
+  return table(statuses, columnsBy(naming), room) + doubts.join("") + notes.join("");
 }
 
 /** Shows once, or stays and shows what changes. Returns the exit status. */
@@ -129,7 +155,8 @@ export const status: Command = {
 
 ${STATUSES}
 
-† marks a process that died; +1, that one more holds the lock, as the COMMAND of "holdfast run" does if that was killed.`,
+† marks a process that died; +1, that one more holds the lock, as the COMMAND of "holdfast run" does if that was killed; stopped, one that ` +
+    `does nothing until a SIGCONT.`,
   options: OPTIONS,
   async run(args) {
     const parsed = parse(this, args);

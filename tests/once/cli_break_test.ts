@@ -124,3 +124,74 @@ test("holdfast break of a lock that is free, or was left by a holder that died, 
   }
   assertEquals(readdirSync(place.dir), ["stale.lock"]);
 });
+
+test("holdfast break and status name all that have the lock's open file, and what ends them, but never pid 1", async (place) => {
+  const { path, child } = place;
+  // Who took it has ended; a shell and its child have inherited it.
+  const shell = child("sh", [
+    "-c",
+    `exec 9>>"$0"; flock 9; sleep 60 & echo $!; read line; kill $!`,
+    path("heirs.lock"),
+  ]);
+  const heir = Number(await shell.line());
+  // Who took it lives, and so does its child.
+  const taker = child("flock", [path("taken.lock"), "sh", "-c", "echo $$; read line"]);
+  const taken = Number(await taker.line());
+  const readers = [1, 2, 3].map(() => child("flock", ["-s", path("shared.lock"), "sh", "-c", "echo $$; read line"]));
+  const read = await Promise.all(readers.map((each) => each.line()));
+  for (
+    const [name, pids] of [
+      ["heirs", [shell.pid, heir]],
+      ["taken", [taker.pid, taken]],
+      ["shared", [...readers.map(({ pid }) => pid), ...read.map(Number)]],
+    ] as const
+  ) {
+    const { code, err } = await holdfast(place, "bun", ["break", `./${name}.lock`]);
+    assertEquals(code, 1);
+    assertMatch(
+      err,
+      /: it is free when each of these has released it or ended: pid \d+ \([^)]+\); pid /,
+    );
+    const killed = /"kill ([\d ]+)" asks them to go/.exec(err)?.[1].split(" ").map(Number) ?? [];
+    assertEquals(killed.toSorted(), pids.toSorted(), err);
+  }
+  const { out } = await holdfast(place, "bun", ["status", "./heirs.lock", "./taken.lock"]);
+  assertMatch(
+    out,
+    new RegExp(`\n\\S+heirs.lock: it is free when each .*: pid ${heir} \\(sleep 60\\)|; pid ${heir} \\(`),
+  );
+  assert(!out.includes("taken.lock: it is free"), out);
+
+  writeFileSync(path("first.lock.pid"), "1\n");
+  const first = await holdfast(place, "bun", ["break", "./first.lock"]);
+  assertMatch(first.err, /the number in \S+first\.lock\.pid, .* is that of pid 1 \(.+\); pid 1 is the first process/);
+  assert(!/kill/.test(first.err), first.err);
+  for (const each of [shell, taker, ...readers]) each.write("go\n");
+  for (const each of [shell, taker, ...readers]) await within(10_000, each.ended);
+});
+
+test("holdfast status and break say that a holder is stopped, and that a signal must wait for that", async (place) => {
+  const run = start(place, "bun", ["run", "--close", "job", "sh", "-c", "echo up; exec cat"]);
+  await run.line();
+  await run.kill("SIGSTOP");
+  const status = await holdfast(place, "bun", ["status", "job"]);
+  assertMatch(status.out, new RegExp(`\nheld +job +${run.pid} stopped `));
+  assertMatch(status.out, new RegExp(`\njob: its holder is stopped, and keeps it: "kill -CONT ${run.pid}" lets `));
+  const left = await holdfast(place, "bun", ["break", "job"]);
+  assertMatch(left.out, new RegExp(`pid ${run.pid} is stopped, and keeps it\n$`));
+  assertMatch(left.err, /: --signal asks its holder to go; "kill -CONT/);
+  const sent = await holdfast(place, "bun", ["break", "--yes", "--signal", "job"]);
+  assertMatch(
+    sent.out,
+    new RegExp(`SIGTERM was sent to pid ${run.pid}; it is stopped, and does nothing until "kill -CONT ${run.pid}";`),
+  );
+  await run.kill("SIGCONT");
+  assertEquals((await within(10_000, run.ended)).code, 128 + 15);
+  // In a PID file, too.
+  const agent = await place.agent("bun");
+  await agent.lock(place.path("pid.lock"), { backend: "pidfile" });
+  assertEquals(await agent.tryAcquire(), true);
+  await agent.kill("SIGSTOP");
+  assertEquals(Lock.inspect(place.path("pid.lock")).reason, `process ${agent.pid} is alive, but stopped`);
+  assertMatch((await holdfast(place, "bun", ["status", "./pid.lock"])).out, new RegExp(` ${agent.pid} stopped `));
+});

@@ -6,13 +6,13 @@ import { error, type Finding, ok, warning } from "./finding.ts";
 
 const ABOUT = "permissions";
 
-/** Whether this user has a right there; not where it is EACCES or EROFS: the answer that was asked for. */
+/** Whether this user has a right there. */
 function may(directory: string, right: number): boolean {
   try {
     accessSync(directory, right);
     return true;
   } catch {
-    return false;
+    return false; // EACCES or EROFS: the answer that was asked for
   }
 }
 

@@ -1,0 +1,94 @@
+/** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
+import type { LockStatus } from "../../mod.ts";
+import { judge } from "../owner.ts";
+import { LockTable } from "../sys/locks.ts";
+import { system } from "../sys/mod.ts";
+import { SystemError } from "../sys/sys.ts";
+import { cut } from "./output.ts";
+import { printable, shown } from "./words.ts";
+
+/** A process that has the open file. */
+export interface Keeper {
+  readonly pid: number;
+  readonly command?: string;
+}
+
+/** So long, in milliseconds, all processes are searched: whoever asks for it waits. */
+const BUDGET = 1_000;
+
+/** So many are described, and so many more are named by number. */
+const DESCRIBED = 4, NAMED = 12;
+
+/** A command takes no more columns than that where several stand in a line. */
+const WIDEST = 50;
+
+/** The holders of this machine that `inspect` has found. */
+export function holdersHere({ state, holders }: LockStatus): Keeper[] {
+  if (state !== "held") return [];
+  const sys = system();
+  return holders.filter((each) => judge(each, sys).state === "alive")
+    .map(({ pid, command }) => ({ pid, command: command ?? sys.look(pid)?.command }));
+}
+
+/**
+ * Those, and whoever else has the open file of a kernel lock, such as their children: `inspect` searches for them only
+ * where the process that took the lock has it no longer.
+ */
+export function keepersOf(status: LockStatus): Keeper[] {
+  const found = new Map(holdersHere(status).map((each) => [each.pid, each]));
+  const sys = system();
+  if (status.backend !== "flock" || found.size === 0) return [...found.values()];
+  try {
+    const stat = sys.stat(sys.physical(status.path));
+    const mounts = sys.mounts(), began = performance.now();
+    for (const pid of stat ? sys.all() ?? [] : []) {
+      if (performance.now() - began > BUDGET) break;
+      if (found.has(pid) || !stat || pid === process.pid) continue;
+      const locks = sys.descriptorLocks(pid);
+      if (locks && new LockTable(locks, mounts).flocks(stat).length > 0) {
+        found.set(pid, { pid, command: sys.look(pid)?.command });
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error; // it is gone, or hidden: those that were found stay
+  }
+  return [...found.values()];
+}
+
+/** Whether a process of this machine is stopped (SIGSTOP, Ctrl-Z): it does nothing, and keeps its locks. */
+export const isStopped = (pid: number): boolean => system().look(pid)?.state === "T";
+
+/** Such as `pid 4711 (sleep 60), stopped`. */
+function described({ pid, command }: Keeper): string {
+  return `pid ${pid}${command ? ` (${cut(printable(command), WIDEST)})` : ""}${isStopped(pid) ? ", stopped" : ""}`;
+}
+
+/** All of them in a phrase. */
+export function named(keepers: readonly Keeper[]): string {
+  const [first, more] = [keepers.slice(0, DESCRIBED), keepers.slice(DESCRIBED)];
+  const numbers = more.slice(0, NAMED).map(({ pid }) => pid).join(", ");
+  const rest = more.length > NAMED ? `${numbers} and ${more.length - NAMED} more` : numbers;
+  return first.map(described).join("; ") + (rest && `; pid ${rest}`);
+}
+
+/** What each of the stopped ones waits for. */
+export function howToGoOn(keepers: readonly Keeper[]): string {
+  const stopped = keepers.filter(({ pid }) => isStopped(pid)).slice(0, NAMED).map(({ pid }) => pid);
+  return stopped.length === 0
+    ? ""
+    : `"kill -CONT ${stopped.join(" ")}" lets ${stopped.length > 1 ? "those that are" : "what is"} stopped go on`;
+}
+
+/** What ends them; never the process that a system or a container lives and dies with. */
+export function howToEnd(keepers: readonly Keeper[], path: string): string {
+  const pids = keepers.map(({ pid }) => pid).filter((pid) => pid !== 1);
+  const first = pids.length < keepers.length
+    ? "pid 1 is the first process of this system, or container, and stays"
+    : "";
+  if (pids.length > DESCRIBED + NAMED) return `"fuser -v ${shown(path)}" names all that have it open`;
+  const [what, whom] = pids.length > 1 ? ["they are", "them"] : ["it is", "it"];
+  const ways = pids.length === 0
+    ? ""
+    : `"ps -fp ${pids.join(",")}" shows what ${what}, and "kill ${pids.join(" ")}" asks ${whom} to go`;
+  return [ways, first, howToGoOn(keepers)].filter((each) => each !== "").join("; ");
+}
