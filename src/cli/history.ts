@@ -1,15 +1,19 @@
 /** `holdfast history`: what a lock's journal tells. */
+import { existsSync } from "node:fs";
 import { history as events, type LockEvent } from "../../mod.ts";
+import { pidPath } from "../backend/entry.ts";
 import { parse, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
 import { columns, paint, print, say } from "./output.ts";
 import { type Column, table } from "./table.ts";
-import { LOCK_HELP, lockPath } from "./target.ts";
+import { LOCK_HELP, lockPath, whatIsMissing, whyMissing } from "./target.ts";
+import { holdsNow, unended } from "./unended.ts";
 import { ago, printable, shown, span } from "./words.ts";
 
 const COLOURS = { acquired: "green", released: "cyan", waiting: "yellow", stale: "magenta", lost: "red" } as const;
 
-const COLUMNS: readonly Column<LockEvent>[] = [
+/** `unended`: what is to be said of those that have no end. */
+const columnsBy = (unended: ReadonlyMap<LockEvent, string>): readonly Column<LockEvent>[] => [
   { title: "AT", cell: ({ at }) => printable(at) },
   { title: "EVENT", cell: ({ event }) => event, style: ({ event }) => COLOURS[event] },
   {
@@ -18,7 +22,11 @@ const COLUMNS: readonly Column<LockEvent>[] = [
     alone: "pid ",
   },
   { title: "WAITED", cell: ({ waited }) => waited === undefined ? "" : span(waited), alone: "waited " },
-  { title: "HELD", cell: ({ held }) => held === undefined ? "" : span(held), alone: "held " },
+  {
+    title: "HELD",
+    cell: (event) => event.held === undefined ? unended.get(event) ?? "" : span(event.held),
+    alone: "held ",
+  },
   { title: "LABEL", cell: ({ label }) => label ? printable(label) : "" },
   {
     title: "COMMAND",
@@ -34,6 +42,8 @@ interface Summary {
   readonly crashes: number;
   /** How often it was lost while it was held. */
   readonly lost: number;
+  /** Acquisitions without an end, whose process has it no longer: it died, and nobody has come since who told of it. */
+  readonly unreleased: readonly LockEvent[];
   readonly longestWait?: LockEvent;
   readonly longestHold?: LockEvent;
 }
@@ -46,24 +56,33 @@ function longest(all: readonly LockEvent[], figure: "waited" | "held"): LockEven
   );
 }
 
-function summarise(all: readonly LockEvent[]): Summary {
+function summarise(all: readonly LockEvent[], unreleased: readonly LockEvent[]): Summary {
   const count = (event: LockEvent["event"]) => all.filter((each) => each.event === event).length;
   return {
     runs: count("acquired"),
     crashes: count("stale"),
     lost: count("lost"),
+    unreleased,
     longestWait: longest(all, "waited"),
     longestHold: longest(all, "held"),
   };
 }
 
-function forPeople({ runs, crashes, lost, longestWait, longestHold }: Summary): string {
+function forPeople({ runs, crashes, lost, unreleased, longestWait, longestHold }: Summary): string {
   const who = ({ at, pid, command }: LockEvent) =>
     `pid ${pid}${command ? ` (${printable(command)})` : ""}, ${ago(at) ?? printable(at)}`;
+  const last = unreleased.at(-1);
   const lines = [
     `runs           ${runs}`,
     `crashes        ${paint(crashes > 0 ? "red" : "green", String(crashes))}`,
     `lost           ${paint(lost > 0 ? "red" : "green", String(lost))}`,
+    ...(last
+      ? [
+        `not released   ${paint("red", String(unreleased.length))}: ${unreleased.length > 1 ? "the last by " : ""}${
+          who(last)
+        }`,
+      ]
+      : []),
     ...(longestWait ? [`longest wait   ${span(longestWait.waited ?? 0)}: ${who(longestWait)}`] : []),
     ...(longestHold ? [`longest hold   ${span(longestHold.held ?? 0)}: ${who(longestHold)}`] : []),
   ];
@@ -77,6 +96,9 @@ export const history: Command = {
   summary: "show a lock's runs, crashes, and longest wait and hold",
   description: `Shows what the journal of LOCK tells: how often it was acquired, how often its holder died without ` +
     `releasing it, the longest wait and the longest hold, and the last events. ${LOCK_HELP}
+
+A holder that dies tells nobody: a crash counts once the next holder has found it, and until then the acquisition is ` +
+    `shown as not released, unless that process has the lock now.
 
 There is a journal only of what was run with "holdfast run --journal", or by a program with the option journal. ` +
     `The exit status is 1 if there is none.`,
@@ -93,10 +115,19 @@ There is a journal only of what was run with "holdfast run --journal", or by a p
     const path = lockPath(name);
     const journal = text(parsed, "journal");
     const all = events(path, journal === undefined ? {} : { journal });
-    const summary = summarise(all);
+    const open = unended(all);
+    const isHeld = open.length > 0 ? holdsNow(path) : () => false;
+    const words = new Map(open.map((each) => [each, isHeld(each) ? "held now" : "not released"]));
+    const summary = summarise(all, open.filter((each) => !isHeld(each)));
     if (values.json) print(JSON.stringify({ path, ...summary, events: all }) + "\n");
-    else if (all.length === 0) say(`there is no journal of ${shown(path)}: "holdfast run --journal" writes one`);
-    else print(forPeople(summary) + (last > 0 ? `\n${table(all.slice(-last), COLUMNS, columns(1))}` : ""));
+    else if (all.length === 0) {
+      const isThere = existsSync(path) || existsSync(pidPath(path));
+      say(
+        isThere
+          ? `there is no journal of ${shown(path)}: "holdfast run --journal" writes one`
+          : `there is no ${whatIsMissing(path)}, and no journal: ${whyMissing(path)}`,
+      );
+    } else print(forPeople(summary) + (last > 0 ? `\n${table(all.slice(-last), columnsBy(words), columns(1))}` : ""));
     return all.length === 0 ? 1 : 0;
   },
 };

@@ -8,7 +8,7 @@ import type { Command, Option } from "./command.ts";
 import { holdersHere, howToGoOn, isStopped, type Keeper, named } from "./keepers.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
 import { type Column, table } from "./table.ts";
-import { LOCK_HELP, lockName, lockPath, whyMissing } from "./target.ts";
+import { LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
 import { ago, printable, shown } from "./words.ts";
 
 /** The exit status for a state: the worst of many counts. */
@@ -89,7 +89,7 @@ function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number
     .map(({ path, reason }) => `${paint("red", "unknown")}: ${shown(naming(path))}: ${printable(reason)}\n`);
   // "free" alone would calm whoever has mistyped the name.
   const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
-    .map(({ path }) => `${shown(naming(path))}: ${whyMissing(path)}\n`);
+    .map(({ path }) => `${shown(naming(path))}: there is no ${whatIsMissing(path)}: ${whyMissing(path)}\n`);
   // More than "free" is to be known: it may not be read, or another program's PID stands in it.
   const remarks = statuses.filter(({ state, reason }) => state === "free" && reason.startsWith(`${FREE};`))
     .map(({ path, reason }) => `${shown(naming(path))}: ${printable(reason)}\n`);

@@ -44,13 +44,15 @@ export function lockName(path: string): string {
   return name && join(dirname(path)) === lockDirectory() ? name[1] : path;
 }
 
+/** What stands in no place: the file, or the directory that it should be in. */
+export const whatIsMissing = (path: string): string =>
+  existsSync(dirname(path)) ? shown(path) : `directory ${shown(dirname(path))}`;
+
 /** What may be wrong where no file of a lock is there: whoever has mistyped a name is not calmed by "free". */
 export function whyMissing(path: string): string {
-  const directory = dirname(path), name = lockName(path);
-  const missing = existsSync(directory) ? `there is no ${shown(path)}` : `there is no directory ${shown(directory)}`;
-  if (name === path) return `${missing}: it was never locked, or its path is another`;
+  if (lockName(path) === path) return "it was never locked, or its path is another";
   const users = process.env.HOLDFAST_DIR
     ? ""
     : "; each user has a lock directory of their own, unless HOLDFAST_DIR names one for all";
-  return `${missing}: it was never locked, or its name is another ("holdfast list" shows those in the lock directory)${users}`;
+  return `it was never locked, or its name is another ("holdfast list" shows those in the lock directory)${users}`;
 }

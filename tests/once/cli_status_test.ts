@@ -191,10 +191,22 @@ test("holdfast status --watch tells a pipe of changes only, and --json in a line
 test("holdfast history counts runs and crashes, names the longest wait and hold, and --json has all events", async (place) => {
   const none = await holdfast(place, "bun", ["history", "job"]);
   assertEquals([none.code, none.out], [1, ""]);
-  assertMatch(none.err, /^holdfast: there is no journal of \S+\/named\/job\.lock: .*\n$/);
+  assertMatch(none.err, /^holdfast: there is no directory \S+\/named, and no journal: it was never locked, or .*\n$/);
   const crashed = start(place, "bun", ["run", "--journal", "job", "sh", "-c", "echo up; cat"]);
   await crashed.line();
+  const begun = async () => {
+    const [json, people] = [
+      await holdfast(place, "bun", ["history", "--json", "job"]),
+      await holdfast(place, "bun", ["history", "job"]),
+    ];
+    return { ...JSON.parse(json.out), people: people.out };
+  };
+  const held = await begun();
+  assertEquals([held.unreleased, /\n.* acquired .* held now /.test(held.people)], [[], true], held.people);
   await crashed.kill("SIGKILL");
+  const died = await begun();
+  assertEquals([died.runs, died.crashes, died.unreleased[0].pid], [1, 0, crashed.pid]);
+  assertMatch(died.people, new RegExp(`\nnot released   1: pid ${crashed.pid} [^]* acquired .* not released `));
   for (const label of ["one", "two\nlines"]) {
     const { code } = await holdfast(place, "bun", ["run", "--journal", "-q", "--label", label, "job", "true"]);
     assertEquals(code, 0);
@@ -207,13 +219,17 @@ test("holdfast history counts runs and crashes, names the longest wait and hold,
   );
   assertEquals(out.trimEnd().split("\n").length, 9);
   const json = await holdfast(place, "node26", ["history", "--json", "job"]);
-  const { runs, crashes, events, longestHold } = JSON.parse(json.out);
-  assertEquals({ runs, crashes, events: events.length, held: typeof longestHold.held }, {
+  const { runs, crashes, unreleased, events, longestHold } = JSON.parse(json.out);
+  assertEquals({ runs, crashes, unreleased, events: events.length, held: typeof longestHold.held }, {
+    unreleased: [],
     runs: 3,
     crashes: 1,
     events: 6,
     held: "number",
   });
+  writeFileSync(place.path("plain.lock"), "");
+  const plain = await holdfast(place, "bun", ["history", "./plain.lock"]);
+  assertMatch(plain.err, /^holdfast: there is no journal of \S+plain.lock: "holdfast run --journal" writes one\n$/);
   const elsewhere = place.path("elsewhere.jsonl");
   await holdfast(place, "bun", ["run", `--journal=${elsewhere}`, "job", "true"]);
   const other = await holdfast(place, "bun", ["history", "--json", `--journal=${elsewhere}`, "job"]);

@@ -1,0 +1,29 @@
+/** What a journal does not tell the end of: the holder has it now, or died and nobody has come since. */
+import { Lock, LockError, type LockEvent, type LockStatus } from "../../mod.ts";
+
+/** The acquisitions that were neither released nor lost, and that nobody has found stale; the oldest first. */
+export function unended(all: readonly LockEvent[]): LockEvent[] {
+  const open: LockEvent[] = [];
+  for (const each of all) {
+    if (each.event === "acquired") {
+      open.push(each);
+      continue;
+    }
+    const { pid, host } = each.event === "stale" ? each.holder ?? each : each;
+    const i = open.findLastIndex((begun) => begun.pid === pid && begun.host === host && begun.path === each.path);
+    if (i >= 0) open.splice(i, 1);
+  }
+  return open;
+}
+
+/** Whether the very process that acquired it has it now, as far as can be seen. */
+export function holdsNow(path: string): (event: LockEvent) => boolean {
+  let status: LockStatus | undefined;
+  try {
+    status = Lock.inspect(path);
+  } catch (error) {
+    if (!(error instanceof LockError)) throw error; // it cannot be told: then it was not released so far
+  }
+  const held = status?.state === "held" || status?.state === "unknown";
+  return ({ pid }) => held && (status?.holders.some((holder) => holder.pid === pid) ?? false);
+}
