@@ -9,12 +9,20 @@ import type { LockHolder } from "./record.ts";
 import { whyNotLocal } from "./place.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
+/** A process whose number alone stood in the lock file, and what is known of it, in words. */
+export interface Named {
+  readonly pid: number;
+  readonly reason: string;
+}
+
 /** A lock that is held. */
 export interface Hold {
   /** Names this hold among all others: how a thread knows that it waits for itself. */
   readonly token: string;
   /** The last holder, where that one died without releasing. */
   stale: LockHolder | undefined;
+  /** Another program's PID that stood in the lock file, of one that lives, or may. */
+  readonly named?: Named;
   /** The descriptor that the lock belongs to, where the runtime shows one. */
   readonly fd: number | undefined;
   /** The file by whose change it may be lost. */

@@ -118,7 +118,7 @@ export function inspectKernel(sys: System, path: string): LockStatus {
 export function judgeKernel(
   sys: System,
   path: string,
-  { stat, holder: before, hidden }: Reading,
+  { stat, holder: before, bare = false, hidden }: Reading,
   table: LockTable | undefined,
   again: () => Reading | undefined,
   settled = false,
@@ -162,7 +162,7 @@ export function judgeKernel(
     ? "/proc/locks shows only this PID namespace's processes (a container?)"
     : undefined;
   // By bare number another program's PID file, which locks nothing. A runtime without any kernel lock lets it count.
-  const isNumber = before !== undefined && before.nonce === undefined && sys.way !== undefined && table !== undefined;
+  const isNumber = bare && sys.way !== undefined && table !== undefined;
   const named = (why: string) => `it names pid ${before?.pid}, as a PID file does, but that has not locked it: ${why}`;
   if (unlisted !== undefined) {
     const unseen = `${unlisted}, so a holder without a record would not be seen`;

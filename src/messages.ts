@@ -1,5 +1,5 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { Refusal } from "./backend.ts";
+import type { Named, Refusal } from "./backend.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -82,7 +82,8 @@ export function reportStale(path: string, holder: LockHolder, onStale: LockOptio
 }
 
 /** Another program's PID file was locked, and its owner may live: nobody died, but the number is gone. */
-export function warnOfNumber(path: string, pid: number, reason: string): void {
+export function warnOfNumber(path: string, { pid, reason }: Named): void {
+  if (pid === process.pid) return; // a daemon's own
   warn(
     `${quote(path)} named pid ${pid}, which had not locked it: ${reason}. Another program's PID file? ` +
       "This process has the lock now",

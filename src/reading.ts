@@ -1,13 +1,15 @@
 /** What stands in a lock file, as far as it may be read. */
 import { isLeased, readContent, Unread } from "./backend/entry.ts";
 import { explain } from "./explain.ts";
-import type { Content, LockHolder } from "./record.ts";
+import { barePid, type Content, type LockHolder } from "./record.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
 /** A lock file that was read. */
 export interface Reading {
   readonly stat: FileStat;
   readonly holder: LockHolder | undefined;
+  /** It holds a PID alone: another program's PID file. */
+  readonly bare?: boolean;
   /** It may not be opened, or it was and could not be read, or not now; the kernel can still be asked about it. */
   readonly hidden?: "unopened" | "unread" | "leased";
 }
@@ -32,5 +34,7 @@ function reading(sys: System, path: string): Reading | undefined {
     if (stat?.kind !== "file") throw error;
     return { stat, holder: undefined, hidden: leased ? "leased" : error instanceof Unread ? "unread" : "unopened" };
   }
-  return found && { stat: found.stat, holder: "holder" in found.content ? found.content.holder : undefined };
+  if (!found) return undefined;
+  const { content, stat } = found;
+  return { stat, holder: "holder" in content ? content.holder : undefined, bare: barePid(content) !== undefined };
 }

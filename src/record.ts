@@ -113,6 +113,10 @@ export type Content =
   /** Somebody's data: never changed. */
   | { readonly kind: "foreign" };
 
+/** The PID, where nothing else stands there that a holder says of itself: another program's PID file. */
+export const barePid = (content: Content): number | undefined =>
+  content.kind === "record" && Object.keys(content.holder).length === 1 ? content.holder.pid : undefined;
+
 /** A number that may be given to `kill(2)`: no sign, no blank, no zero (which is a process group). */
 function parsePid(text: string): number | undefined {
   if (!/^[1-9][0-9]{0,9}$/.test(text)) return undefined;

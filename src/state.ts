@@ -11,7 +11,6 @@ import { Holding } from "./holding.ts";
 import { HELD_HERE, wakeLine } from "./line.ts";
 import { lostError, notHeldError, reportStale, warnOfNumber } from "./messages.ts";
 import type { Settings } from "./options.ts";
-import { judge } from "./owner.ts";
 import { tellPlace } from "./place.ts";
 import { system } from "./sys/mod.ts";
 import { SystemError } from "./sys/sys.ts";
@@ -71,10 +70,7 @@ export class State {
     if (this.hold) return this.enterAgain() ? undefined : HELD_HERE;
     const attempt = this.#try(session);
     if ("refusal" in attempt) return attempt.refusal;
-    const { stale: left } = attempt.hold;
-    // A bare number is another program's, perhaps one that lives: it had not locked this, and has not died.
-    const verdict = left && left.nonce === undefined ? judge(left, system()) : undefined;
-    const stale = verdict === undefined || verdict.state === "dead" ? left : undefined;
+    const { stale, named } = attempt.hold;
     this.#scoped = scoped;
     this.#take(attempt.hold, now());
     if (stale) this.tell("stale", { holder: () => stale });
@@ -84,7 +80,7 @@ export class State {
         tellPlace(system(), this.path, attempt.hold.token);
       }
       if (stale) reportStale(this.path, stale, this.settings.onStale);
-      else if (left && verdict && !this.settings.onStale) warnOfNumber(this.path, left.pid, verdict.reason);
+      else if (named && !this.settings.onStale) warnOfNumber(this.path, named);
     } catch (error) {
       if (this.hold === attempt.hold) this.release(); // the caller gets an error, so it must not get the lock
       throw error;

@@ -1,6 +1,7 @@
 /** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
-import type { Request } from "../backend.ts";
-import { type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
+import type { Named, Request } from "../backend.ts";
+import { judge } from "../owner.ts";
+import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { recordOf } from "./entry.ts";
 
@@ -11,6 +12,8 @@ const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 export interface Announcement {
   /** The last holder, if it died without releasing. */
   readonly stale: LockHolder | undefined;
+  /** Another program's PID that stood there, of one that lives, or may, and has not locked the file. */
+  readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
   /** Clears our record, and nothing that anybody else wrote over it. */
@@ -24,9 +27,13 @@ export const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear() 
 export function announce(sys: System, file: OpenFile, writable: boolean, request: Request): Announcement {
   const before = file.read(RECORD_LIMIT + 1); // 4
   const content = parse(before);
-  const stale = "holder" in content ? content.holder : undefined;
+  const pid = barePid(content);
+  const owner = pid === undefined ? undefined : judge({ pid }, sys);
+  // Only of a dead one can it be said that it died.
+  const named = pid !== undefined && owner && owner.state !== "dead" ? { pid, reason: owner.reason } : undefined;
+  const stale = "holder" in content && !named ? content.holder : undefined;
   // People lock their data files: what we did not write stays as it is (filelock#591).
-  if (!writable || content.kind === "foreign") return { ...NOTHING, stale };
+  if (!writable || content.kind === "foreign") return { ...NOTHING, stale, named };
   const record = recordOf(sys, request, sys.nonce());
   const replace = (bytes: Uint8Array) => {
     file.empty(); // first, so that a reader sees nothing rather than half of each
@@ -37,11 +44,12 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
     file.write(record); // 5
   } catch (error) {
     ignoringFailure(() => file.empty());
-    if (error instanceof SystemError && NO_ROOM.has(error.code)) return { ...NOTHING, stale };
+    if (error instanceof SystemError && NO_ROOM.has(error.code)) return { ...NOTHING, stale, named };
     throw error;
   }
   return {
     stale,
+    named,
     takeBack: () => ignoringFailure(() => replace(before)),
     clear: () =>
       ignoringFailure(() => {

@@ -1,5 +1,5 @@
 /** Step 7 of the kernel back end: held. Watched over, and given up. */
-import type { Hold, Refusal, Request } from "../backend.ts";
+import type { Hold, Named, Refusal, Request } from "../backend.ts";
 import type { LockHolder } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import type { Announcement } from "./announce.ts";
@@ -20,6 +20,7 @@ type Again = (made: Opened) => Taken | { readonly refusal: Refusal } | undefined
 /** The kernel's lock on the file at a path, whichever file that is. */
 export class KernelHold implements Hold {
   stale: LockHolder | undefined;
+  readonly named: Named | undefined;
   readonly watched: string;
   readonly #sys: System;
   readonly #request: Request;
@@ -36,6 +37,7 @@ export class KernelHold implements Hold {
     this.#taken = taken;
     this.#again = again;
     this.stale = taken.announcement.stale;
+    this.named = taken.announcement.named;
     this.watched = request.path;
   }
 

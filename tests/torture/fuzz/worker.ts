@@ -225,13 +225,19 @@ function verdictOf(reading: Reading): "alive" | "dead" | "unknown" | "young" {
   return reading.kind === "record" ? judgeOwner(reading.fields, own) : "young";
 }
 
+/** A number and nothing that a holder says of itself: with that it may be one who has the same number elsewhere. */
+const isBare = (reading: Reading): boolean =>
+  reading.kind === "record" && [...TEXTS, "uid", "mode", "nonce"].every((name) => !Object.hasOwn(reading.fields, name));
+
 /** The kernel's lock is free whatever stands in the file; and what is not ours stays as it is. */
 async function attackLockFile(bytes: Uint8Array, n: number): Promise<void> {
   const { kind } = readBytes(bytes);
   put({ "a.lock": bytes });
   const state = inspectIt(path, home);
   const owner = verdictOf(readBytes(bytes));
-  const right = kind === "empty" || kind === "foreign"
+  // Another program's, which locks nothing, and of whom nobody can say that it died.
+  const isNumber = isBare(readBytes(bytes)) && owner !== "dead";
+  const right = isNumber || kind === "empty" || kind === "foreign"
     ? "free"
     : owner === "alive" || owner === "unknown"
     ? "unknown"
@@ -247,7 +253,8 @@ async function attackLockFile(bytes: Uint8Array, n: number): Promise<void> {
     else demand(readBytes(now).kind === "record", () => `what was written over ${kind} is no record`);
   });
   demand(got, () => "tryAcquire() by flock is refused by a file's content");
-  demand((stale !== undefined) === (kind === "record" || kind === "damaged"), () => `the stale holder is ${stale}`);
+  const left = (kind === "record" && !isNumber) || kind === "damaged";
+  demand((stale !== undefined) === left, () => `the stale holder is ${stale}`);
   const after = new Uint8Array(fs.readFileSync(path));
   demand(
     kind === "foreign" ? same(after, bytes) : after.length === 0,
@@ -272,9 +279,7 @@ async function attackPidFile(bytes: Uint8Array, n: number): Promise<void> {
   const began = performance.now();
   put({ "a.lock.pid": bytes });
   const owner = verdictOf(reading);
-  // Bare: with anything beside it, it may be another's who has the same number elsewhere.
-  const isMine = reading.kind === "record" && reading.fields.pid === own.pid &&
-    [...TEXTS, "uid", "mode", "nonce"].every((name) => !Object.hasOwn(reading.fields, name));
+  const isMine = reading.kind === "record" && reading.fields.pid === own.pid && isBare(reading);
   const state = inspectIt(path, home);
   const right = { alive: "held", dead: "stale", unknown: "unknown", young: "unknown" }[owner];
   if (verdictOf(reading) !== owner) return void count("changed meanwhile");
