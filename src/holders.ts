@@ -63,7 +63,8 @@ function holderOf(
 ): { found: LockHolder[]; remark?: string; gone?: true } {
   const { pid, mode } = lock;
   const alive = pid > 0 && judge({ pid }, sys).state !== "dead"; // a zombie has no files
-  const isRecorded = recorded !== undefined && judge(recorded, sys).state === "alive";
+  const author = recorded && judge(recorded, sys).state;
+  const isRecorded = recorded !== undefined && author === "alive";
   // The kernel and a living process' record agree. It clears that before it closes the file.
   if (alive && isRecorded && recorded.pid === pid) return { found: [recorded] };
   const named = (process: number): LockHolder => {
@@ -91,6 +92,10 @@ function holderOf(
   const gone = pid <= 0
     ? "a process of another PID namespace took it"
     : `pid ${pid} took it, and has ${alive ? "it no longer" : "ended"}`;
+  // Where flock(1) took it for its author (Node 20), only the user knows that: it may be of one that died before.
+  const record = author === "dead" && recorded?.pid !== pid
+    ? ` (the record is of ${recorded}, and that has ended)`
+    : "";
   const began = performance.now();
   const late = () => performance.now() - began > BUDGET;
   const keepers: number[] = [];
@@ -101,8 +106,8 @@ function holderOf(
     if (hasIt(each)) keepers.push(each);
   }
   if (keepers.length > 0) {
-    return { found: keepers.map(named), remark: `${gone}: whoever inherited the open file keeps it` };
+    return { found: keepers.map(named), remark: `${gone}: whoever has the same open file keeps it${record}` };
   }
   const why = late() ? "was not found in time" : "cannot be seen from here";
-  return { found: [], remark: `${gone}; who has inherited the open file ${why}` };
+  return { found: [], remark: `${gone}; who has the same open file ${why}${record}` };
 }

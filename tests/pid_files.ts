@@ -88,7 +88,7 @@ export async function zombie({ child }: Place): Promise<number> {
 
 /** Python with two threads; the first does what it is told and prints a line. */
 async function twoThreads({ child }: Place, first: string): Promise<number> {
-  const script = `import ctypes, threading, time
+  const script = `import ctypes, os, threading, time
 threading.Thread(target=lambda: time.sleep(600)).start()
 print("up", flush=True)
 ${first}`;
@@ -106,7 +106,7 @@ export async function threadId(place: Place): Promise<number> {
 
 /** A process whose first thread has ended while another goes on: the kernel calls it a zombie, and it is none. */
 export async function headless(place: Place): Promise<number> {
-  const exit = process.arch === "x64" ? 60 : 93; // exit(2), which ends one thread
+  const exit = '60 if os.uname().machine == "x86_64" else 93'; // exit(2), which ends one thread; Python's own machine
   const pid = await twoThreads(place, `ctypes.CDLL(None).syscall(${exit}, 0)`);
   await until("its first thread has ended", () => stateOf(pid) === "Z");
   assertEquals(readdirSync(`/proc/${pid}/task`).length, 2);

@@ -28,7 +28,8 @@ COMMAND has the lock itself, as its descriptor 3 (with --no-fork it may be anoth
 
 The exit status is COMMAND's, or 128 and the number of the signal that ended it; 126 if it cannot be executed and ` +
     `127 if it is not there. 1, or CODE: the lock is held by another. 64: the arguments are wrong. 66: the lock file ` +
-    `cannot be opened; 73: it cannot be made; 69: there is no such lock here; 71: the system refused. ` +
+    `cannot be opened, nor made for lack of a right; 73: the disk is full or read-only; 69: that kind of lock cannot ` +
+    `be had here; 71: the system refused. ` +
     `75: the lock was lost while COMMAND ran, because its file was replaced, and COMMAND did not fail by itself. COMMAND is told of that only with --signal-on-lost: half a job is often worse than two at once, and only ` +
     `you know.`,
   options: [
@@ -106,9 +107,11 @@ async function acquire(parsed: Parsed, lock: Lock, name: string): Promise<number
   const began = performance.now();
   try {
     if (!lock.tryAcquire()) {
-      const { showing } = await import("./held.ts"); // most of the time nobody is in the way
+      const { showing, whoHeld } = await import("./held.ts"); // most of the time nobody is in the way
       const wait = lock.acquire({ timeout, ...(signalHolder ? { signalHolder } : {}) });
-      await (timeout > 0 && !values.quiet && isTerminal(2) ? showing(lock, name, wait) : wait);
+      const shows = timeout > 0 && !values.quiet && isTerminal(2);
+      if (values.verbose && !shows && timeout > 0) say(`waiting for ${shown(name)}, held ${whoHeld(lock)}`);
+      await (shows ? showing(lock, name, wait) : wait);
     }
   } catch (error) {
     if (!(error instanceof LockHeldError)) throw error;
@@ -163,21 +166,32 @@ async function around(
   verbose(`executing ${what}${then}`);
   const began = performance.now();
   const child = supervise(command, fd);
-  let lost = false;
-  lock.signal.addEventListener("abort", () => {
+  const { signal } = lock;
+  let lost = false, ended = false;
+  const onLoss = () => {
     lost = true;
-    tell(lock.signal.reason, onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
-    if (onLost) child.signal(onLost);
-  });
+    tell(signal.reason, ended ? "COMMAND had ended by then" : onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
+    if (onLost && !ended) child.signal(onLost);
+  };
+  if (signal.aborted) onLoss();
+  else signal.addEventListener("abort", onLoss);
   let status = await child.ended;
   part?.();
+  ended = true;
+  lock.verify(); // tells of a loss for which there was no time yet
+  signal.removeEventListener("abort", onLoss);
   verbose(`it ended with ${status} after ${span(performance.now() - began)}`);
   try {
     lock.release();
   } catch (error) {
     if (!(error instanceof LockLostError)) throw error;
-    if (!lost) tell(error, "COMMAND had ended by then");
-    lost = true;
+    // We had made it again, and held that. Only a descriptor that COMMAND passed on is still the deleted file's.
+    if (!lost) {
+      say(
+        `${shown(lock.path)} was deleted or replaced. While COMMAND ran the lock was held all the same; what it has ` +
+          "left running is without. Look for what deletes files there (a tmp cleaner?)",
+      );
+    }
   }
   if (lost && (status === 0 || onLost)) status = STATUS.lost;
   return status;

@@ -98,7 +98,8 @@ const names = (signals: readonly string[]) => signals.map((each) => each.slice(3
 /** Says so; 127 where there is no such file, else 126. */
 export function cannotExecute(file: string, code: string | undefined): number {
   const missing = code === "ENOENT" || file === "";
-  const why = missing ? "there is no such command" : code === "EACCES" ? "it is not executable" : code;
+  const none = `there is no such command${file.startsWith("-") ? " (options go before LOCK)" : ""}`;
+  const why = missing ? none : code === "EACCES" ? "it is not executable" : code;
   say(`cannot execute ${shown(file)}: ${why}`);
   return missing ? STATUS.notFound : STATUS.cannotExecute;
 }

@@ -1,6 +1,6 @@
 /** `holdfast run`: whose the exit status is, what COMMAND is given, and what is said of a holder. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { chmodSync, existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import process from "node:process";
 import { Lock } from "../../mod.ts";
@@ -158,6 +158,29 @@ test("holdfast run tells of a lost lock, lets COMMAND run on, and ends with 75; 
   const ended = await run("--signal-on-lost");
   assertEquals(ended.code, 75);
   assertMatch(ended.err, /^holdfast: .*lost.*\. COMMAND is sent SIGTERM\n$/);
+});
+
+test("holdfast run makes a deleted lock file again, and ends with COMMAND's status: nothing was lost while it ran", async (place) => {
+  const path = place.path();
+  const child = start(place, "bun", ["run", "--signal-on-lost", path, "sh", "-c", "echo up; cat; exit 7"]);
+  assertEquals(await child.line(), "up");
+  unlinkSync(path);
+  while (!existsSync(path)) await new Promise((resolve) => setTimeout(resolve, 5));
+  assertEquals((await holdfast(place, "bun", ["run", "-n", path, "true"])).code, 1);
+  child.close();
+  assertEquals(await within(10_000, child.ended), { code: 7, signal: null });
+  assertMatch(child.errors, /^holdfast: \S+ was deleted or replaced\. While COMMAND ran the lock was held .*\n$/);
+});
+
+test("holdfast run --verbose says who is in the way where there is no terminal to show it on", async (place) => {
+  const path = place.path();
+  const holder = start(place, "bun", ["run", "--label", "first", path, "sh", "-c", "echo up; cat"]);
+  assertEquals(await holder.line(), "up");
+  const waiter = start(place, "bun", ["run", "--verbose", path, "true"]);
+  while (!waiter.errors.includes("\n")) await new Promise((resolve) => waiter.process.stderr?.once("data", resolve));
+  assertMatch(waiter.errors, /^holdfast: waiting for \S+, held by .*"first"/);
+  holder.close();
+  assertEquals(await within(10_000, waiter.ended), { code: 0, signal: null });
 });
 
 test("holdfast run --verbose says which lock, how, and what COMMAND is given", async (place) => {

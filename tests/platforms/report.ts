@@ -131,10 +131,11 @@ export function inReadme(readme: string, table: string): string {
   return `${readme.slice(0, from)}${MARKS[0]}\n\n${table}\n\n${readme.slice(to)}`;
 }
 
-/** A group's runs with one more; `whole`: of all its places. Of a place only the last run counts. */
+/** A group's runs with one more; `whole`: of all its places. Of a place and runtime only the last run counts. */
 export function withRun(runs: readonly Found[], run: Found, whole: boolean): Found[] {
-  const places = new Set(run.rows.map(({ place }) => place));
-  const others = runs.map((each) => ({ ...each, rows: each.rows.filter(({ place }) => !places.has(place)) }));
+  const name = ({ place, runtime }: Row) => `${place}\n${runtime}`;
+  const again = new Set(run.rows.map(name));
+  const others = runs.map((each) => ({ ...each, rows: each.rows.filter((row) => !again.has(name(row))) }));
   return [...whole ? [] : others.filter(({ rows }) => rows.length > 0), run];
 }
 

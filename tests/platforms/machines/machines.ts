@@ -97,7 +97,7 @@ const arm64Root = () =>
   });
 
 /** Started where programs for arm64 run like any other; so is what they start. */
-const onArm64 = () => ["unshare", "-Urm", "sh", here("binfmt.sh")];
+const onArm64 = () => ["sh", here("binfmt.sh")];
 
 /** What both have. This machine's own Node: npm would not install another's. */
 const arm64Env = () => ({
