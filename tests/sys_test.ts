@@ -1,6 +1,6 @@
 /** src/sys/proc.ts and src/sys/locks.ts: what the system's own texts say. */
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Lock } from "../mod.ts";
