@@ -7,31 +7,33 @@ import { type Disk, type FileStat, type System, SystemError } from "./sys/sys.ts
 /** What an open answers where the file may not be written but perhaps be read. */
 export const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
 
-/** Where somebody who is refused can turn to. */
-const WAY_OUT = "its owner can allow that, or use another directory";
-
-/** Who is refused. */
-const user = (sys: System): string => {
-  const { uid } = sys.self();
-  return uid === undefined ? "this user" : `this user (uid ${uid})`;
-};
+/** Whom somebody who is refused can turn to. */
+const ASK = "; its owner can allow that";
 
 /** Without the errno's name, which every message has once, and without the call and the path of the runtimes' own words. */
 const bare = ({ code, message }: SystemError): string =>
   (message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message)
     .replace(/(?: \(os error \d+\))?[,:] (?:open|lstat|stat|mkdir|scandir|readdir) ["'].*$/s, "");
 
-/** Whether the kernel said so, and not the permission model of a runtime, whose words tell which flag it takes. */
-const isKernels = ({ code, message }: SystemError): boolean =>
-  !isWindows() && (code !== "EACCES" || /permission denied/i.test(message));
+/** Whether the kernel denied it, and not the permission model of a runtime, whose words tell which flag it takes. */
+const isDenied = ({ code, message }: SystemError): boolean =>
+  code === "EACCES" && !isWindows() && /permission denied/i.test(message);
+
+/** Who is denied what; or else what the system said. */
+function denial(sys: System, error: SystemError, what: string): string {
+  const { uid } = sys.self();
+  return isDenied(error) ? `this user${uid === undefined ? "" : ` (uid ${uid})`} may not ${what}` : bare(error);
+}
+
+const because = ({ code, cause }: SystemError, words: string, name = code): SystemError =>
+  new SystemError(name, words, { cause });
 
 /** Why the lock file at a path cannot be opened, looked at, or made. */
 export function explain(sys: System, path: string, error: SystemError): SystemError {
-  const { code, cause = error } = error;
-  const because = (words: string, name = code) => new SystemError(name, words, { cause });
+  const { code } = error;
   const directory = nodePath().dirname(path);
   const closed = closedWay(sys, directory, error);
-  if (closed !== undefined) return because(closed);
+  if (closed !== undefined) return because(error, closed);
   let there: FileStat | undefined;
   try {
     there = sys.stat(path);
@@ -39,76 +41,60 @@ export function explain(sys: System, path: string, error: SystemError): SystemEr
     return error; // the first error says more
   }
   if (there && there.kind !== "file") {
-    return because(notRegular(there), there.kind === "directory" ? "EISDIR" : code);
+    return because(error, notRegular(there), there.kind === "directory" ? "EISDIR" : code);
   }
   if (code === "ENOENT" && !isThere(sys, directory)) {
-    return because(`its directory ${quote(directory)} does not exist`);
-  }
-  const denied = code === "EACCES" && isKernels(error);
-  if (!there && NOT_WRITABLE.has(code)) {
-    const why = denied ? `${user(sys)} may not make files there; ${WAY_OUT}` : bare(error);
-    return because(`it does not exist, and cannot be made in ${quote(directory)}: ${why}`);
+    return because(error, `its directory ${quote(directory)} does not exist`);
   }
   return because(
-    denied ? `${user(sys)} may not open it; its owner can allow that, and to read it is enough` : bare(error),
+    error,
+    !there && NOT_WRITABLE.has(code)
+      ? `it does not exist, and cannot be made in ${quote(directory)}: ` +
+        denial(sys, error, `make files there${ASK}, or use another directory`)
+      : denial(sys, error, `open it${ASK}, and to read it is enough`),
   );
 }
 
 /** Why a file beside the lock file may not be read. */
-export function explainBeside(sys: System, path: string, error: SystemError): SystemError {
-  if (error.code !== "EACCES" || !isKernels(error)) return error;
-  const { code, cause = error } = error;
-  const closed = closedWay(sys, nodePath().dirname(path), error);
-  return new SystemError(code, closed ?? `${user(sys)} may not read ${quote(path)}; its owner can allow that`, {
-    cause,
-  });
-}
+export const explainBeside = (sys: System, path: string, error: SystemError): SystemError =>
+  isDenied(error)
+    ? because(
+      error,
+      closedWay(sys, nodePath().dirname(path), error) ?? denial(sys, error, `read ${quote(path)}${ASK}`),
+    )
+    : error;
 
 /** Why a directory cannot be listed. */
-export function explainList(sys: System, directory: string, error: SystemError): SystemError {
-  const { code, cause = error } = error;
-  const words = closedWay(sys, nodePath().dirname(directory), error) ??
-    (code === "EACCES" && isKernels(error)
-      ? `${user(sys)} may not list it; its owner can allow that`
-      : code === "ENOTDIR"
-      ? "it is not a directory"
-      : bare(error));
-  return new SystemError(code, words, { cause });
-}
+export const explainList = (sys: System, directory: string, error: SystemError): SystemError =>
+  because(error, closedWay(sys, directory, error) ?? denial(sys, error, `list it${ASK}`));
 
 /** Why a directory for lock files cannot be made. */
 export function explainMake(sys: System, directory: string, error: SystemError): SystemError {
-  const { code, cause = error } = error;
   const { dirname } = nodePath();
   let above = dirname(directory);
   while (!isThere(sys, above) && dirname(above) !== above) above = dirname(above);
-  const why = closedWay(sys, above, error) ??
-    (code === "EACCES" && isKernels(error) ? `${user(sys)} may not make anything in ${quote(above)}` : bare(error));
-  return new SystemError(
-    code,
-    `its directory ${quote(directory)} cannot be made: ${why}. HOLDFAST_DIR can name another`,
-    { cause },
-  );
+  const why = closedWay(sys, above, error) ?? denial(sys, error, `make anything in ${quote(above)}`);
+  return because(error, `its directory ${quote(directory)} cannot be made: ${why}. HOLDFAST_DIR can name another`);
 }
 
 /** Which directory on the way to a file is none, or may not be entered; undefined if that is not why it failed. */
 function closedWay(sys: System, directory: string, error: SystemError): string | undefined {
-  if (!(error.code === "EACCES" || error.code === "ENOTDIR") || !isKernels(error)) return undefined;
+  if (!isDenied(error) && error.code !== "ENOTDIR") return undefined;
   let closed: string | undefined;
-  for (let at = directory;; at = nodePath().dirname(at)) {
+  for (let at = directory; at !== closed; at = nodePath().dirname(at)) {
     try {
       if (!sys.stat(`${at}/.`)) return undefined; // it has gone meanwhile
       break;
     } catch (failure) {
-      if (!(failure instanceof SystemError && failure.code === error.code && isKernels(failure))) return undefined;
+      if (!(failure instanceof SystemError && failure.code === error.code)) return undefined;
+      if (isDenied(failure) !== isDenied(error)) return undefined; // the runtime does not let us look
     }
     closed = at;
-    if (nodePath().dirname(at) === at) break;
   }
   if (closed === undefined) return undefined;
   return error.code === "ENOTDIR"
     ? `${quote(closed)} is not a directory`
-    : `${user(sys)} may not enter the directory ${quote(closed)}; ${WAY_OUT}`;
+    : denial(sys, error, `enter the directory ${quote(closed)}${ASK}, or use another`);
 }
 
 /** Whether something stands there, as far as that can be seen. */
