@@ -21,7 +21,7 @@ export interface Hold {
   readonly token: string;
   /** The last holder, where that one died without releasing. */
   stale: LockHolder | undefined;
-  /** Another program's PID that stood in the lock file, of one that lives, or may. */
+  /** Another program's PID that stood in the lock file, of one that lives. */
   readonly named?: Named;
   /** The descriptor that the lock belongs to, where the runtime shows one. */
   readonly fd: number | undefined;

@@ -169,7 +169,7 @@ export function judgeKernel(
     if (hidden) return { path, state: "unknown", holders: [], reason: `it may not be read, and ${unlisted}` };
     if (!before) return { path, state: "free", holders: [], reason: `it holds no record; ${unseen}` };
     const owner = judge(before, sys);
-    if (isNumber && owner.state !== "dead") {
+    if (isNumber && owner.state === "alive") {
       return { path, state: "free", holders: [], reason: `${named(owner.reason)}; ${unseen}` };
     }
     const state = STATES[owner.state];
@@ -193,7 +193,9 @@ export function judgeKernel(
       reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
     };
   }
-  if (isNumber) return { path, state: "free", holders: [], waiters, reason: `${FREE}; ${named(owner.reason)}` };
+  if (isNumber && owner.state === "alive") {
+    return { path, state: "free", holders: [], waiters, reason: `${FREE}; ${named(owner.reason)}` };
+  }
   const cause = "a Worker that was terminated, or a file system that keeps its locks to itself";
   return {
     ...status,

@@ -81,7 +81,7 @@ export function reportStale(path: string, holder: LockHolder, onStale: LockOptio
   else warn(`the last holder of ${quote(path)} died without releasing it: ${holder}; this process has taken over`);
 }
 
-/** Another program's PID file was locked, and its owner may live: nobody died, but the number is gone. */
+/** Another program's PID file was locked, and its owner lives: nobody died, but the number is gone. */
 export function warnOfNumber(path: string, { pid, reason }: Named): void {
   if (pid === process.pid) return; // a daemon's own
   warn(

@@ -12,7 +12,7 @@ const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 export interface Announcement {
   /** The last holder, if it died without releasing. */
   readonly stale: LockHolder | undefined;
-  /** Another program's PID that stood there, of one that lives, or may, and has not locked the file. */
+  /** Another program's PID that stood there, of one that lives and has not locked the file. */
   readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
@@ -29,8 +29,8 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
   const content = parse(before);
   const pid = barePid(content);
   const owner = pid === undefined ? undefined : judge({ pid }, sys);
-  // Only of a dead one can it be said that it died.
-  const named = pid !== undefined && owner && owner.state !== "dead" ? { pid, reason: owner.reason } : undefined;
+  // Who lives has not died. (Without the right to ask, it is taken for the last holder, as every record is.)
+  const named = pid !== undefined && owner?.state === "alive" ? { pid, reason: owner.reason } : undefined;
   const stale = "holder" in content && !named ? content.holder : undefined;
   // People lock their data files: what we did not write stays as it is (filelock#591).
   if (!writable || content.kind === "foreign") return { ...NOTHING, stale, named };

@@ -235,8 +235,8 @@ async function attackLockFile(bytes: Uint8Array, n: number): Promise<void> {
   put({ "a.lock": bytes });
   const state = inspectIt(path, home);
   const owner = verdictOf(readBytes(bytes));
-  // Another program's, which locks nothing, and of whom nobody can say that it died.
-  const isNumber = isBare(readBytes(bytes)) && owner !== "dead";
+  // Another program's, which locks nothing, and of one that lives: nobody died.
+  const isNumber = isBare(readBytes(bytes)) && owner === "alive";
   const right = isNumber || kind === "empty" || kind === "foreign"
     ? "free"
     : owner === "alive" || owner === "unknown"
