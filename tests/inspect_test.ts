@@ -155,6 +155,8 @@ for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) { // which ha
       const heir: number = await parent.call("heir", { name: how, program: "sleep", args: ["600"] });
       try {
         assertEquals(pids(Lock.inspect(path(how))), [parent.pid], "while it lives");
+        // Before it has begun to be the program it has no command.
+        await until("sleep", () => readFileSync(`/proc/${heir}/cmdline`, "utf8").includes("sleep"));
         if (how === "kill") await parent.kill();
         else await parent.release(how);
         const status = Lock.inspect(path(how));

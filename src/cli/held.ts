@@ -11,10 +11,15 @@ export function byWhom({ path, state, holder, holders, reason }: LockStatus): st
       `("fuser -v ${path}" names those that have it open)`;
   }
   const since = ago(holder.acquiredAt);
-  const others = holders.length > 1 ? `, and by ${holders.length - 1} more` : "";
+  const rest = holders.slice(1 + NAMED).length;
+  const others = holders.slice(1, 1 + NAMED).map(({ pid }, i) => `${i === 0 ? ", and by pid " : ", "}${pid}`).join("") +
+    (rest > 0 ? ` and ${rest} more` : "");
   const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
   return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
 }
+
+/** So many more are named in the line, by number. */
+const NAMED = 8;
 
 /** The same for a lock that could not be had; it may be free by now. */
 export function whoHeld(lock: Lock): string {
