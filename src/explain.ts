@@ -32,7 +32,7 @@ const because = ({ code, cause }: SystemError, words: string, name = code): Syst
 export function explain(sys: System, path: string, error: SystemError): SystemError {
   const { code } = error;
   const directory = nodePath().dirname(path);
-  const closed = closedWay(sys, directory, error);
+  const closed = closedWay(sys, path, error);
   if (closed !== undefined) return because(error, closed);
   let there: FileStat | undefined;
   try {
@@ -60,36 +60,44 @@ export const explainBeside = (sys: System, path: string, error: SystemError): Sy
   isDenied(error)
     ? because(
       error,
-      closedWay(sys, nodePath().dirname(path), error) ?? denial(sys, error, `read ${quote(path)}${ASK}`),
+      closedWay(sys, path, error) ?? denial(sys, error, `read ${quote(path)}${ASK}`),
     )
     : error;
 
+/** Whatever is asked for in a directory. */
+const within = (directory: string): string => nodePath().join(directory, "any");
+
 /** Why a directory cannot be listed. */
 export const explainList = (sys: System, directory: string, error: SystemError): SystemError =>
-  because(error, closedWay(sys, directory, error) ?? denial(sys, error, `list it${ASK}`));
+  because(error, closedWay(sys, within(directory), error) ?? denial(sys, error, `list it${ASK}`));
 
 /** Why a directory for lock files cannot be made. */
 export function explainMake(sys: System, directory: string, error: SystemError): SystemError {
   const { dirname } = nodePath();
   let above = dirname(directory);
   while (!isThere(sys, above) && dirname(above) !== above) above = dirname(above);
-  const why = closedWay(sys, above, error) ?? denial(sys, error, `make anything in ${quote(above)}`);
+  const why = closedWay(sys, within(above), error) ?? denial(sys, error, `make anything in ${quote(above)}`);
   return because(error, `its directory ${quote(directory)} cannot be made: ${why}. HOLDFAST_DIR can name another`);
 }
 
-/** Which directory on the way to a file is none, or may not be entered; undefined if that is not why it failed. */
-function closedWay(sys: System, directory: string, error: SystemError): string | undefined {
+/**
+ * Which directory on the way to what stands at a path is none, or may not be entered: the last that cannot be looked
+ * into, seen by what is asked for in it. undefined if that is not why it failed. (Not by `DIR/.`: Deno, where paths
+ * have permissions of their own, takes the `/.` away.)
+ */
+function closedWay(sys: System, path: string, error: SystemError): string | undefined {
   if (!isDenied(error) && error.code !== "ENOTDIR") return undefined;
   let closed: string | undefined;
-  for (let at = directory; at !== closed; at = nodePath().dirname(at)) {
+  for (let at = path;; at = closed) {
     try {
-      if (!sys.stat(`${at}/.`)) return undefined; // it has gone meanwhile
+      sys.stat(at);
       break;
     } catch (failure) {
       if (!(failure instanceof SystemError && failure.code === error.code)) return undefined;
       if (isDenied(failure) !== isDenied(error)) return undefined; // the runtime does not let us look
     }
-    closed = at;
+    closed = nodePath().dirname(at);
+    if (closed === at) break;
   }
   if (closed === undefined) return undefined;
   return error.code === "ENOTDIR"

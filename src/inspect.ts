@@ -161,17 +161,11 @@ export function judgeKernel(
     : sys.self().pidNamespace !== INITIAL_NAMESPACE
     ? "/proc/locks shows only this PID namespace's processes (a container?)"
     : undefined;
-  // By bare number another program's PID file, which locks nothing. A runtime without any kernel lock lets it count.
-  const isNumber = bare && sys.way !== undefined && table !== undefined;
-  const named = (why: string) => `it names pid ${before?.pid}, as a PID file does, but that has not locked it: ${why}`;
   if (unlisted !== undefined) {
     const unseen = `${unlisted}, so a holder without a record would not be seen`;
     if (hidden) return { path, state: "unknown", holders: [], reason: `it may not be read, and ${unlisted}` };
     if (!before) return { path, state: "free", holders: [], reason: `it holds no record; ${unseen}` };
     const owner = judge(before, sys);
-    if (isNumber && owner.state === "alive") {
-      return { path, state: "free", holders: [], reason: `${named(owner.reason)}; ${unseen}` };
-    }
     const state = STATES[owner.state];
     return { ...status, state, reason: `${owner.reason}; ${unseen}` };
   }
@@ -193,8 +187,12 @@ export function judgeKernel(
       reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
     };
   }
-  if (isNumber && owner.state === "alive") {
-    return { path, state: "free", holders: [], waiters, reason: `${FREE}; ${named(owner.reason)}` };
+  // By bare number another program's PID file, which locks nothing: only where the kernel lists every lock, and a
+  // runtime has one.
+  if (bare && owner.state === "alive" && sys.way !== undefined && placeOf(sys, path) === undefined) {
+    const named =
+      `it names pid ${before.pid}, as a PID file does, but that has no flock(2) lock on it: ${owner.reason}`;
+    return { path, state: "free", holders: [], waiters, reason: `${FREE}; ${named}` };
   }
   const cause = "a Worker that was terminated, or a file system that keeps its locks to itself";
   return {

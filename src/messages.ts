@@ -85,7 +85,7 @@ export function reportStale(path: string, holder: LockHolder, onStale: LockOptio
 export function warnOfNumber(path: string, { pid, reason }: Named): void {
   if (pid === process.pid) return; // a daemon's own
   warn(
-    `${quote(path)} named pid ${pid}, which had not locked it: ${reason}. Another program's PID file? ` +
+    `${quote(path)} named pid ${pid}, which had no flock(2) lock on it: ${reason}. Another program's PID file? ` +
       "This process has the lock now",
   );
 }

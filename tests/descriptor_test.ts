@@ -73,6 +73,11 @@ for (const kind of kinds) {
       const fd = await holder.call("fd", { name: "lock" });
       if (backend === "pidfile" || kind === "deno-no-ffi") assertEquals(fd, null);
       else assertEquals(readlinkSync(`/proc/${holder.pid}/fd/${fd}`), path(backend));
+      if (backend === "flock" && fd === null) {
+        // Nothing was given away, so nobody has the deleted file alone.
+        unlinkSync(path(backend));
+        assertEquals(await holder.call("verify", { name: "lock" }), true);
+      }
       await holder.release();
     }
   });

@@ -57,6 +57,8 @@ test("look() on Linux reads stat, status and cmdline", () => {
     command: undefined,
   });
   assertEquals(look("linux", 7, reader({ "/proc/7/task/7/stat": files["/proc/7/task/7/stat"] }))?.startTime, "8731234");
+  // What may be read of a process may be a short list (AppArmor).
+  assertEquals(look("linux", 7, reader({ "/proc/7/stat": files["/proc/7/task/7/stat"] }))?.startTime, "8731234");
   assertEquals(look("linux", 8, reader(files)), undefined);
   assertEquals(look("linux", 7, reader({ ...files, "/proc/7/task/7/stat": "" })), undefined);
 });

@@ -46,8 +46,9 @@ export class KernelHold implements Hold {
   }
 
   get fd(): number | undefined {
-    this.#lent = this.#taken.file;
-    return this.#taken.file.fd;
+    const { fd } = this.#taken.file;
+    if (fd !== undefined) this.#lent = this.#taken.file;
+    return fd;
   }
 
   verify(): string | undefined {

@@ -50,14 +50,14 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   const why = whyNotToSignal(system(), { holder });
   if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
   if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
-  // It took a person's time to answer: the holder must be the same, in the same acquisition.
+  const keepers = keepersOf(status); // while they can be seen; it may take a second
+  // And a person's time to answer: the holder must be the same, in the same acquisition, at the very end.
   const now = Lock.inspect(path);
   if (now.state !== "held" || now.holder?.nonce !== holder.nonce) {
     return refuse(holder, "it has released the lock since");
   }
   const whyNow = whyNotToSignal(system(), { holder });
   if (whyNow !== undefined) return refuse(holder, whyNow);
-  const keepers = keepersOf(now); // while they can be seen
   const answer = system().signal(holder.pid, name);
   if (answer instanceof SystemError) return refuse(holder, answer.message);
   if (answer === "gone") return refuse(holder, "it has ended since");

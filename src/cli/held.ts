@@ -8,7 +8,7 @@ import { age, ago, printable, shown, span } from "./words.ts";
 export function byWhom({ path, state, holder, holders, reason }: LockStatus): string {
   if (!holder) {
     return `by a process that left no record; it counts as held because ${reason} ` +
-      `("fuser -v ${path}" names those that have it open)`;
+      `("fuser -v ${shown(path)}" names those that have it open)`;
   }
   const since = ago(holder.acquiredAt);
   const rest = holders.slice(1 + NAMED).length;

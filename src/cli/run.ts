@@ -9,7 +9,7 @@ import { isTerminal, say } from "./output.ts";
 import { cannotExecute, supervise } from "./supervise.ts";
 import { LOCK_HELP, openLock } from "./target.ts";
 import { STATUS } from "./version.ts";
-import { shown, signalName, span } from "./words.ts";
+import { printable, shown, signalName, span } from "./words.ts";
 
 /** `holdfast run`. */
 export const run: Command = {
@@ -30,7 +30,7 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
     `127 if it is not there. 1, or CODE: the lock is held by another. 64: the arguments are wrong. 66: the lock file ` +
     `cannot be opened, nor made for lack of a right; 73: the disk is full or read-only; 69: that kind of lock cannot ` +
     `be had here; 71: the system refused. ` +
-    `75: the lock was lost while COMMAND ran, because its file was replaced, and COMMAND did not fail by itself. COMMAND is told of that only with --signal-on-lost: half a job is often worse than two at once, and only ` +
+    `75: the lock was lost while COMMAND ran, because its file was replaced, or its file was deleted and COMMAND has the deleted one only, and COMMAND did not fail by itself. COMMAND is told of that only with --signal-on-lost: half a job is often worse than two at once, and only ` +
     `you know.`,
   options: [
     { short: "n", long: "nonblock", help: "fail at once if the lock is held, instead of waiting" },
@@ -167,11 +167,13 @@ async function around(
   const began = performance.now();
   const child = supervise(command, fd);
   const { signal } = lock;
-  let lost = false, ended = false;
+  let lost = false, signalled = false, ended = false;
   const onLoss = () => {
     lost = true;
     tell(signal.reason, ended ? "COMMAND had ended by then" : onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
-    if (onLost && !ended) child.signal(onLost);
+    if (!onLost || ended) return;
+    signalled = true;
+    child.signal(onLost);
   };
   if (signal.aborted) onLoss();
   else signal.addEventListener("abort", onLoss);
@@ -185,16 +187,19 @@ async function around(
     lock.release();
   } catch (error) {
     if (!(error instanceof LockLostError)) throw error;
-    // We had made it again, and held that. Only a descriptor that COMMAND passed on is still the deleted file's.
+    // We had made it again, and held that. What COMMAND was given is the deleted one; and what was deleted twice
+    // before we looked has been seen once.
     if (!lost) {
       say(
-        `${shown(lock.path)} was deleted or replaced. While COMMAND ran the lock was held all the same; what it has ` +
-          "left running is without. Look for what deletes files there (a tmp cleaner?)",
+        `${shown(lock.path)} was deleted while COMMAND ran, and made again. Whether another had the lock in between ` +
+          "cannot be told; what COMMAND has left running is without it. Look for what deletes files there (a tmp cleaner?)",
       );
     }
+    lost = true;
   }
-  if (lost && (status === 0 || onLost)) status = STATUS.lost;
+  if (lost && (status === 0 || signalled)) status = STATUS.lost;
   return status;
 }
 
-const tell = (reason: unknown, then: string) => say(`${reason instanceof Error ? reason.message : reason}. ${then}`);
+const tell = (reason: unknown, then: string) =>
+  say(`${printable(reason instanceof Error ? reason.message : String(reason))}. ${then}`);

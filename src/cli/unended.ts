@@ -1,5 +1,6 @@
 /** What a journal does not tell the end of: the holder has it now, or died and nobody has come since. */
 import { Lock, LockError, type LockEvent, type LockStatus } from "../../mod.ts";
+import { system } from "../sys/mod.ts";
 
 /** The acquisitions that were neither released nor lost, and that nobody has found stale; the oldest first. */
 export function unended(all: readonly LockEvent[]): LockEvent[] {
@@ -10,7 +11,10 @@ export function unended(all: readonly LockEvent[]): LockEvent[] {
       continue;
     }
     const { pid, host } = each.event === "stale" ? each.holder ?? each : each;
-    const i = open.findLastIndex((begun) => begun.pid === pid && begun.host === host && begun.path === each.path);
+    // A torn record tells of no host.
+    const i = open.findLastIndex((begun) =>
+      begun.pid === pid && (host === undefined || begun.host === host) && begun.path === each.path
+    );
     if (i >= 0) open.splice(i, 1);
   }
   return open;
@@ -25,5 +29,7 @@ export function holdsNow(path: string): (event: LockEvent) => boolean {
     if (!(error instanceof LockError)) throw error; // it cannot be told: then it was not released so far
   }
   const held = status?.state === "held" || status?.state === "unknown";
-  return ({ pid }) => held && (status?.holders.some((holder) => holder.pid === pid) ?? false);
+  const own = system().self().host;
+  return ({ pid, host }) =>
+    held && (status?.holders.some((holder) => holder.pid === pid && (holder.host ?? own) === host) ?? false);
 }

@@ -29,7 +29,7 @@ export function parseStat(stat: string): { state: string; startTime: string } | 
 function lookInProc(pid: number, reader: Reader): ProcessLook | undefined {
   // Of its first thread: it started when the process did. In an emulated container qemu-user invents a process's own
   // /proc/PID/stat (fake_open, linux-user/syscall.c): others saw another start time, and took over from the living.
-  const stat = reader.text(`/proc/${pid}/task/${pid}/stat`);
+  const stat = reader.text(`/proc/${pid}/task/${pid}/stat`) ?? reader.text(`/proc/${pid}/stat`);
   const parsed = stat === undefined ? undefined : parseStat(stat);
   if (!parsed) return undefined;
   const status = reader.text(`/proc/${pid}/status`) ?? "";

@@ -163,16 +163,28 @@ test("holdfast run tells of a lost lock, lets COMMAND run on, and ends with 75; 
   assertMatch(ended.err, /^holdfast: .*lost.*\. COMMAND is sent SIGTERM\n$/);
 });
 
-test("holdfast run makes a deleted lock file again, and ends with COMMAND's status: nothing was lost while it ran", async (place) => {
+test("holdfast run makes a deleted lock file again, says so at the end, and ends with 75 unless COMMAND failed or has no descriptor", async (place) => {
+  for (const [i, [options, ends, code]] of ([[[], 0, 75], [[], 7, 7], [["-o"], 0, 0]] as const).entries()) {
+    const path = place.path(`${i}.lock`);
+    const command = ["sh", "-c", `echo up; cat; exit ${ends}`];
+    const child = start(place, "bun", ["run", "--signal-on-lost", ...options, path, ...command]);
+    assertEquals(await child.line(), "up");
+    unlinkSync(path);
+    while (!existsSync(path)) await new Promise((resolve) => setTimeout(resolve, 5));
+    assertEquals((await holdfast(place, "bun", ["run", "-n", path, "true"])).code, 1);
+    child.close();
+    assertEquals(await within(10_000, child.ended), { code, signal: null });
+    const words = /^holdfast: \S+ was deleted while COMMAND ran, and made again\. Whether another .*\n$/;
+    assertMatch(child.errors, options.length > 0 ? /^$/ : words);
+  }
+});
+
+test("holdfast run --signal-on-lost ends with the status of a COMMAND that failed before it could be signalled", async (place) => {
   const path = place.path();
-  const child = start(place, "bun", ["run", "--signal-on-lost", path, "sh", "-c", "echo up; cat; exit 7"]);
-  assertEquals(await child.line(), "up");
-  unlinkSync(path);
-  while (!existsSync(path)) await new Promise((resolve) => setTimeout(resolve, 5));
-  assertEquals((await holdfast(place, "bun", ["run", "-n", path, "true"])).code, 1);
-  child.close();
-  assertEquals(await within(10_000, child.ended), { code: 7, signal: null });
-  assertMatch(child.errors, /^holdfast: \S+ was deleted or replaced\. While COMMAND ran the lock was held .*\n$/);
+  const args = ["run", "--signal-on-lost", path, "sh", "-c", `rm ${path}; touch ${path}; exit 3`];
+  const { code, err } = await holdfast(place, "bun", args);
+  assertEquals(code, 3, err);
+  assertMatch(err, /\. COMMAND had ended by then\n$/);
 });
 
 test("holdfast run --verbose says who is in the way where there is no terminal to show it on", async (place) => {

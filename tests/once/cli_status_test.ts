@@ -87,10 +87,12 @@ test("holdfast status and run agree that another program's PID file locks nothin
     assertEquals(status.code, 0, status.out);
     assertMatch(
       status.out,
-      new RegExp(`\nfree .*\n\\S+: .*; it names pid ${process.pid}, .* has not locked it: process`),
+      new RegExp(`\nfree .*\n\\S+: .*; it names pid ${process.pid}, .* has no flock\\(2\\) lock on it: process`),
     );
     const run = await holdfast(place, "bun", ["run", "-n", "--journal", ...args, path, "true"]);
-    const words = new RegExp(`^holdfast: "\\S+" named pid ${process.pid}, which had not locked it: process .*\n$`);
+    const words = new RegExp(
+      `^holdfast: "\\S+" named pid ${process.pid}, which had no flock\\(2\\) lock on it: process .*\n$`,
+    );
     assertMatch(run.err, args.length > 0 ? /^$/ : words);
     assertEquals(run.code, 0);
   }
@@ -101,6 +103,21 @@ test("holdfast status and run agree that another program's PID file locks nothin
     (await holdfast(place, "bun", ["run", "-n", path, "true"])).err,
     /died without releasing it: pid 5000000; /,
   );
+});
+
+/** What a daemon of libbsd's does: locks, goes on as its own child, and writes that one's number. */
+const DAEMON = `import fcntl, os, sys, time
+file = open(sys.argv[1], "w"); fcntl.flock(file, fcntl.LOCK_EX)
+if os.fork(): os._exit(0)
+print(os.getpid(), file=file, flush=True); open(sys.argv[1] + ".up", "w"); time.sleep(60)`;
+
+test("holdfast status in a container does not take a daemon's lock for free, whose taker has ended and is not listed", async (place) => {
+  const path = place.path("daemon.pid");
+  const script = 'python3 -SEc "$0" "$1"; until [ -e "$1.up" ]; do sleep 0.01; done; shift; exec "$@"';
+  const by = ["unshare", "-pf", "--mount-proc", "--kill-child", "sh", "-c", script, DAEMON, path];
+  const { code, out } = await holdfast(place, "bun", ["status", path], { by });
+  assertEquals(code, 1, out);
+  assertMatch(out, /^held /m);
 });
 
 for (const kind of FFI_KINDS) {
