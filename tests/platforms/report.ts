@@ -112,10 +112,6 @@ export function readmeTable(report: Report, groups: Readonly<Record<string, Entr
 const ALWAYS = [["Linux x86-64", "tested: Deno 2.9.6, Bun 1.4.5, Node 26.12.1 and 20.20.2"]];
 /** What no group runs. */
 const NEVER = [
-  [
-    "Linux arm64",
-    "in part, in qemu-user: the kernel lock is right in Bun and Deno; PID files are not there, where a process sees a start time of its own that others do not see",
-  ],
   ["macOS, FreeBSD, Android", "names and numbers are from their headers; not run"],
 ];
 
