@@ -1,8 +1,10 @@
 /** What the command line says of a path that cannot be a lock, or that this user may not use: to whom, and where. */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { asNobody, FFI_KINDS, holdfast } from "../cli.ts";
 import { type Place, test } from "../harness.ts";
+import { deno } from "../tools.ts";
 
 const USER = "this user (uid 65534)";
 
@@ -120,4 +122,32 @@ test("holdfast doctor agrees with run where the lock file is there and its direc
     assertEquals([found.code, found.levels.lock, found.levels["self-test"]], [code, lock, selfTest], found.out);
     assertEquals((await asNobody(place, ["run", "-n", path, "true"])).code, ran);
   }
+});
+
+test("a Deno that may use one directory only names the directory that denies it, and what is no directory", async ({ dir, path, child }) => {
+  mkdirSync(path("closed/a/b"), { recursive: true });
+  writeFileSync(path("file"), "");
+  chmodSync(path("closed"), 0o700);
+  chmodSync(dir, 0o755);
+  const repository = fileURLToPath(new URL("../..", import.meta.url));
+  // It gives up root where all is loaded, which may lie in a home that is closed to the other user.
+  writeFileSync(
+    path("stranger.ts"),
+    `import process from "node:process";
+import { Lock } from "${new URL("../../mod.ts", import.meta.url)}";
+process.setgid(65534);
+process.setuid(65534);
+for (const file of ["closed/a/b/c.lock", "file/c.lock"]) {
+  try {
+    new Lock(\`${dir}/\${file}\`).tryAcquire();
+  } catch (error) {
+    console.log(error.code, error.message);
+  }
+}
+`,
+  );
+  const flags = [`--allow-read=${dir},${repository}`, `--allow-write=${dir}`, "--allow-sys"];
+  const stranger = child(deno(), ["run", "--quiet", "--no-check", "--no-prompt", ...flags, path("stranger.ts")]);
+  assertStringIncludes(await stranger.line(), `${USER} may not enter the directory "${path("closed")}"`);
+  assertStringIncludes(await stranger.line(), `"${path("file")}" is not a directory`);
 });
