@@ -5,7 +5,8 @@ import { NAME } from "./version.ts";
 import { age, ago, printable, shown, span } from "./words.ts";
 
 /** Who holds a lock, and since when. */
-export function byWhom({ path, state, holder, holders, reason }: LockStatus): string {
+export function byWhom({ path, state, holder, holders, reason: raw }: LockStatus): string {
+  const reason = printable(raw);
   if (!holder) {
     return `by a process that left no record; it counts as held because ${reason} ` +
       `("fuser -v ${shown(path)}" names those that have it open)`;
@@ -15,7 +16,7 @@ export function byWhom({ path, state, holder, holders, reason }: LockStatus): st
   const others = holders.slice(1, 1 + NAMED).map(({ pid }, i) => `${i === 0 ? ", and by pid " : ", "}${pid}`).join("") +
     (rest > 0 ? ` and ${rest} more` : "");
   const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
-  return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
+  return `by ${printable(String(holder))}${since ? ` (${since})` : ""}${others}${doubt}`;
 }
 
 /** So many more are named in the line, by number. */

@@ -118,7 +118,7 @@ async function acquire(parsed: Parsed, lock: Lock, name: string): Promise<number
     // Other than a time that is up, it says why: such as a holder that could not be signalled.
     const { whoHeld } = await import("./held.ts");
     const why = error instanceof LockTimeoutError ? `${shown(name)} is held ${whoHeld(lock)}` : error.message;
-    if (!values.quiet) say(why);
+    if (!values.quiet) say(printable(why));
     return code;
   }
   if (values.verbose) {

@@ -198,6 +198,16 @@ test("holdfast run --verbose says who is in the way where there is no terminal t
   assertEquals(await within(10_000, waiter.ended), { code: 0, signal: null });
 });
 
+test("holdfast run brings nothing from a path's name to the terminal that would move its cursor", async (place) => {
+  const path = place.path("\x1b[31mred\u009b.lock");
+  writeFileSync(`${path}.pid`, "{damaged");
+  const { code, err } = await holdfast(place, "bun", ["run", "-n", path, "true"]);
+  assertEquals(code, 1, err);
+  assertStringIncludes(err, '("fuser -v ');
+  // deno-lint-ignore no-control-regex -- that is what must not be there
+  assert(!/[\x00-\x09\x0b-\x1f\x7f-\x9f]/.test(err), JSON.stringify(err));
+});
+
 test("holdfast run --verbose says which lock, how, and what COMMAND is given", async (place) => {
   const { err, code } = await holdfast(place, "bun", ["run", "--verbose", "job", "true"]);
   assertEquals(code, 0);
