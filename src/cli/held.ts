@@ -16,7 +16,7 @@ export function byWhom({ path, state, holder, holders, reason: raw }: LockStatus
   const others = holders.slice(1, 1 + NAMED).map(({ pid }, i) => `${i === 0 ? ", and by pid " : ", "}${pid}`).join("") +
     (rest > 0 ? ` and ${rest} more` : "");
   const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
-  return `by ${printable(String(holder))}${since ? ` (${since})` : ""}${others}${doubt}`;
+  return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
 }
 
 /** So many more are named in the line, by number. */
