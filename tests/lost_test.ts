@@ -165,7 +165,11 @@ for (const kind of WITHOUT_FFI.filter((kind) => kinds.includes(kind))) {
     assertEquals((await failure(holder.release("pidfile"))).code, "ELOST");
     assertEquals(await holder.call("verify", { name: "kept" }), true);
     await holder.release("kept");
-    for (const name of ["kept", "lost", "pidfile"]) assertEquals(new Lock(path(name)).tryAcquire(), true, name);
+    for (const name of ["kept", "lost", "pidfile"]) {
+      const next = new Lock(path(name));
+      assertEquals(next.tryAcquire(), true, name);
+      next.release();
+    }
   });
 }
 
@@ -401,10 +405,12 @@ test("a hundred locks at once are all kept or lost within 5 s, 64 of them by a w
   for (const lock of all) assertEquals(lock.tryAcquire(), true);
   const unwatched = held(path);
   const last = performance.now();
-  await until("64 are watched", () => open(dir).watches >= before.watches + 64);
+  // Also of a lock that a test before has left: in FUSE a folder with an open file cannot be removed, and is kept.
+  await until("64 are watched", () => open(dir).watches >= 64);
   // While one is young there is a round every 100 ms; from then on, every 5 s.
   await until("none is young", () => performance.now() > last + 500);
-  assertEquals(open(dir).watches, before.watches + 64);
+  const watched = open(dir).watches;
+  assert(watched >= 64 && watched <= before.watches + 64, `${watched} watches, and ${before.watches} before`);
   const done = Promise.all(unwatched.map(noticed));
   for (const lock of all) unlinkSync(lock.path);
   for (const { way, file } of unwatched) way.go(file);
