@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { Lock } from "../../mod.ts";
 import { CLI, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { type Place, test, within } from "../harness.ts";
+import { stateOf, until } from "../pid_files.ts";
 import { onTerminal } from "../terminal.ts";
 
 const nonce = "0123456789abcdef0123456789abcdef";
@@ -174,6 +175,7 @@ test("holdfast status and break say that a holder is stopped, and that a signal 
   const run = start(place, "bun", ["run", "--close", "job", "sh", "-c", "echo up; exec cat"]);
   await run.line();
   await run.kill("SIGSTOP");
+  await until("it is stopped", () => stateOf(run.pid) === "T"); // each of its threads has to notice
   const status = await holdfast(place, "bun", ["status", "job"]);
   assertMatch(status.out, new RegExp(`\nheld +job +${run.pid} stopped `));
   assertMatch(status.out, new RegExp(`\njob: its holder is stopped, and keeps it: "kill -CONT ${run.pid}" lets `));
@@ -192,6 +194,7 @@ test("holdfast status and break say that a holder is stopped, and that a signal 
   await agent.lock(place.path("pid.lock"), { backend: "pidfile" });
   assertEquals(await agent.tryAcquire(), true);
   await agent.kill("SIGSTOP");
+  await until("it is stopped", () => stateOf(agent.pid) === "T");
   assertEquals(Lock.inspect(place.path("pid.lock")).reason, `process ${agent.pid} is alive, but stopped`);
   assertMatch((await holdfast(place, "bun", ["status", "./pid.lock"])).out, new RegExp(` ${agent.pid} stopped `));
 });
