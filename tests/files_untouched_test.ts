@@ -25,7 +25,7 @@ test("tryAcquire() leaves as many descriptors open as before, after 5,000 refuse
     await until("it is closed", () => openIn(dir, lock.pid) === 0);
     // The runtime may have started a thread or two with a descriptor of its own.
     const more = openDescriptors(lock.pid).length - before;
-    assert(Math.abs(more) < 5, `${party.kind} has ${more} more`);
+    assert(more < 5, `${party.kind} has ${more} more`); // fewer, where what another test's refusals kept is closed by now
   }
 });
 
