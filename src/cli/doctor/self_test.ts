@@ -37,17 +37,16 @@ function otherTries(path: string): { status: number | null; said: string } {
 export function selfTest(directory: string): Finding[] {
   const path = join(directory, `.holdfast-doctor-${process.pid}-${system().nonce().slice(0, 8)}`);
   const lock = new Lock(path);
-  let untidy: Finding[] = [];
-  let findings: Finding[];
+  const findings: Finding[] = [];
   try {
-    findings = tryBoth(lock, path);
+    findings.push(...tryBoth(lock, path));
   } catch (failure) {
     if (!(failure instanceof LockError)) throw failure;
-    findings = [error(ABOUT, failure.message, "choose a directory that exists and that you may write to")];
+    findings.push(error(ABOUT, failure.message, "choose a directory that exists and that you may write to"));
   } finally {
-    untidy = tidy(lock, path);
+    findings.push(...tidy(lock, path));
   }
-  return [...findings, ...untidy];
+  return findings;
 }
 
 const ABOUT = "self-test";
