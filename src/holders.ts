@@ -29,10 +29,7 @@ export function holdersOf(
   recorded: LockHolder | undefined,
 ): Holders {
   const mounts = sys.mounts();
-  const hasIt = (pid: number): boolean | undefined => {
-    const text = sys.descriptorLocks(pid);
-    return text === undefined ? undefined : new LockTable(text, mounts).flocks(stat).length > 0;
-  };
+  const hasIt = hasLockOf(sys, stat, mounts);
   let fresh: readonly KernelLock[] | undefined;
   // All processes are searched only for a lock that stays: most that changed hands did so a moment ago.
   const isStill = ({ pid, mode }: KernelLock): boolean => {
@@ -52,6 +49,33 @@ export function holdersOf(
     if (sys.look(pid)?.state === "T") remarks.push(`pid ${pid} is stopped, and keeps it`);
   }
   return { holders: [...holders.values()], remarks, changed };
+}
+
+/** Whether a process has a lock of this file among its open files; undefined where they are hidden. */
+export function hasLockOf(
+  sys: System,
+  stat: FileStat,
+  mounts = sys.mounts(),
+): (pid: number) => boolean | undefined {
+  return (pid) => {
+    const text = sys.descriptorLocks(pid);
+    return text === undefined ? undefined : new LockTable(text, mounts).flocks(stat).length > 0;
+  };
+}
+
+/** Those of these processes that have; `late`: there was no time for all. */
+export function search(
+  pids: Iterable<number>,
+  hasIt: (pid: number) => boolean | undefined,
+): { keepers: number[]; late: boolean } {
+  const began = performance.now();
+  const late = () => performance.now() - began > BUDGET;
+  const keepers: number[] = [];
+  for (const pid of pids) {
+    if (late()) break;
+    if (hasIt(pid)) keepers.push(pid);
+  }
+  return { keepers, late: late() };
 }
 
 function holderOf(
@@ -96,18 +120,12 @@ function holderOf(
   const record = author === "dead" && recorded?.pid !== pid
     ? ` (the record is of ${recorded}, and that has ended)`
     : "";
-  const began = performance.now();
-  const late = () => performance.now() - began > BUDGET;
-  const keepers: number[] = [];
   // Its children come after it: their numbers are higher, until those begin anew.
   const all = (sys.all() ?? []).sort((a, b) => Number(a < pid) - Number(b < pid) || a - b);
-  for (const each of all) {
-    if (late()) break;
-    if (hasIt(each)) keepers.push(each);
-  }
+  const { keepers, late } = search(all, hasIt);
   if (keepers.length > 0) {
     return { found: keepers.map(named), remark: `${gone}: whoever has the same open file keeps it${record}` };
   }
-  const why = late() ? "was not found in time" : "cannot be seen from here";
+  const why = late ? "was not found in time" : "cannot be seen from here";
   return { found: [], remark: `${gone}; who has the same open file ${why}${record}` };
 }

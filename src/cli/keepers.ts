@@ -1,7 +1,7 @@
 /** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
 import type { LockStatus } from "../../mod.ts";
+import { hasLockOf, search } from "../holders.ts";
 import { judge } from "../owner.ts";
-import { LockTable } from "../sys/locks.ts";
 import { system } from "../sys/mod.ts";
 import { SystemError } from "../sys/sys.ts";
 import { cut } from "./output.ts";
@@ -12,9 +12,6 @@ export interface Keeper {
   readonly pid: number;
   readonly command?: string;
 }
-
-/** So long, in milliseconds, all processes are searched: whoever asks for it waits. */
-const BUDGET = 1_000;
 
 /** So many are described, and so many more are named by number. */
 const DESCRIBED = 4, NAMED = 12;
@@ -40,15 +37,9 @@ export function keepersOf(status: LockStatus): Keeper[] {
   if (status.backend !== "flock" || found.size === 0) return [...found.values()];
   try {
     const stat = sys.stat(sys.physical(status.path));
-    const mounts = sys.mounts(), began = performance.now();
-    for (const pid of stat ? sys.all() ?? [] : []) {
-      if (performance.now() - began > BUDGET) break;
-      if (found.has(pid) || !stat || pid === process.pid) continue;
-      const locks = sys.descriptorLocks(pid);
-      if (locks && new LockTable(locks, mounts).flocks(stat).length > 0) {
-        found.set(pid, { pid, command: sys.look(pid)?.command });
-      }
-    }
+    const others = (sys.all() ?? []).filter((pid) => !found.has(pid) && pid !== process.pid);
+    const { keepers } = stat ? search(others, hasLockOf(sys, stat)) : { keepers: [] };
+    for (const pid of keepers) found.set(pid, { pid, command: sys.look(pid)?.command });
   } catch (error) {
     if (!(error instanceof SystemError)) throw error; // it is gone, or hidden: those that were found stay
   }
