@@ -11,6 +11,14 @@ import { printable, shown } from "./words.ts";
 export interface Keeper {
   readonly pid: number;
   readonly command?: string;
+  /** By SIGSTOP or Ctrl-Z: it does nothing, and keeps its locks. */
+  readonly stopped: boolean;
+}
+
+/** What is seen of a process now; `command` is what its record says. */
+function seen(pid: number, command?: string): Keeper {
+  const look = system().look(pid);
+  return { pid, command: command ?? look?.command, stopped: look?.state === "T" };
 }
 
 /** So many are described, and so many more are named by number. */
@@ -24,7 +32,7 @@ export function holdersHere({ state, holders }: LockStatus): Keeper[] {
   if (state !== "held") return [];
   const sys = system();
   return holders.filter((each) => judge(each, sys).state === "alive")
-    .map(({ pid, command }) => ({ pid, command: command ?? sys.look(pid)?.command }));
+    .map(({ pid, command }) => seen(pid, command));
 }
 
 /**
@@ -39,19 +47,19 @@ export function keepersOf(status: LockStatus): Keeper[] {
     const stat = sys.stat(sys.physical(status.path));
     const others = (sys.all() ?? []).filter((pid) => !found.has(pid) && pid !== process.pid);
     const { keepers } = stat ? search(others, hasLockOf(sys, stat)) : { keepers: [] };
-    for (const pid of keepers) found.set(pid, { pid, command: sys.look(pid)?.command });
+    for (const pid of keepers) found.set(pid, seen(pid));
   } catch (error) {
     if (!(error instanceof SystemError)) throw error; // it is gone, or hidden: those that were found stay
   }
   return [...found.values()];
 }
 
-/** Whether a process of this machine is stopped (SIGSTOP, Ctrl-Z): it does nothing, and keeps its locks. */
-export const isStopped = (pid: number): boolean => system().look(pid)?.state === "T";
+/** Whether a process of this machine is stopped now. */
+export const isStopped = (pid: number): boolean => seen(pid).stopped;
 
 /** Such as `pid 4711 (sleep 60), stopped`. */
-function described({ pid, command }: Keeper): string {
-  return `pid ${pid}${command ? ` (${cut(printable(command), WIDEST)})` : ""}${isStopped(pid) ? ", stopped" : ""}`;
+function described({ pid, command, stopped }: Keeper): string {
+  return `pid ${pid}${command ? ` (${cut(printable(command), WIDEST)})` : ""}${stopped ? ", stopped" : ""}`;
 }
 
 /** All of them in a phrase. */
@@ -64,7 +72,7 @@ export function named(keepers: readonly Keeper[]): string {
 
 /** What each of the stopped ones waits for. */
 export function howToGoOn(keepers: readonly Keeper[]): string {
-  const stopped = keepers.filter(({ pid }) => isStopped(pid)).slice(0, NAMED).map(({ pid }) => pid);
+  const stopped = keepers.filter(({ stopped }) => stopped).slice(0, NAMED).map(({ pid }) => pid);
   return stopped.length === 0
     ? ""
     : `"kill -CONT ${stopped.join(" ")}" lets ${stopped.length > 1 ? "those that are" : "what is"} stopped go on`;

@@ -5,7 +5,7 @@ import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod
 import { FREE } from "../inspect.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
-import { holdersHere, howToGoOn, isStopped, type Keeper, named } from "./keepers.ts";
+import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
 import { type Column, table } from "./table.ts";
 import { LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
@@ -48,25 +48,29 @@ const columnsBy = (naming: Naming): readonly Column<LockStatus>[] => [
 function pids(status: LockStatus): string {
   const { state, holder, holders } = status;
   if (!holder) return "";
-  const mark = state === "stale" ? "†" : stoppedOf(status).some(({ pid }) => pid === holder.pid) ? " stopped" : "";
+  const mark = state === "stale"
+    ? "†"
+    : keepers(status).some(({ pid, stopped }) => stopped && pid === holder.pid)
+    ? " stopped"
+    : "";
   return `${holder.pid}${mark}${holders.length > 1 ? ` +${holders.length - 1}` : ""}`;
 }
 
 /** Looked for once, for a table asks for each cell several times. */
-const stopped = new WeakMap<LockStatus, readonly Keeper[]>();
+const found = new WeakMap<LockStatus, readonly Keeper[]>();
 
-function stoppedOf(status: LockStatus): readonly Keeper[] {
-  const known = stopped.get(status) ?? holdersHere(status).filter(({ pid }) => isStopped(pid));
-  stopped.set(status, known);
+function keepers(status: LockStatus): readonly Keeper[] {
+  const known = found.get(status) ?? holdersHere(status);
+  found.set(status, known);
   return known;
 }
 
 /** What must be known of those who hold it together, or stand still. */
 function aboutHolders(status: LockStatus): string[] {
-  const keepers = status.holders.length > 1 ? holdersHere(status) : [];
-  const goOn = howToGoOn(stoppedOf(status));
+  const all = keepers(status);
+  const goOn = howToGoOn(all);
   return [
-    ...(keepers.length > 1 ? [`it is free when each of these has released it or ended: ${named(keepers)}`] : []),
+    ...(all.length > 1 ? [`it is free when each of these has released it or ended: ${named(all)}`] : []),
     ...(goOn ? [`its holder is stopped, and keeps it: ${goOn}`] : []),
   ];
 }
