@@ -80,6 +80,7 @@ function leave(lock, mode, before) {
   } catch (error) {
     if (error.name !== "LockLostError" && !(error.name === "LockNotHeldError" && job.losses)) throw error;
   }
+  if (job.losses) say(`out ${who}`);
 }
 
 const styles = {
