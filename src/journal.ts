@@ -43,7 +43,7 @@ function turnOver(sys: System, journal: string): void {
   let file: OpenFile | undefined;
   try {
     file = sys.openLock(journal, "write", FILE_MODE);
-    if (sys.way && file.flock("exclusive") === "held") return;
+    if (sys.way && file.flock("exclusive") !== "locked") return;
     const { identity, size } = file.stat();
     if (size <= LIMIT || sys.stat(journal)?.identity !== identity) return;
     const old = readWhole(sys, oldPath(journal), HEAD.length);

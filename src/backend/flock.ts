@@ -13,7 +13,7 @@ import { type System, SystemError } from "../sys/sys.ts";
 import { announce, NOTHING } from "./announce.ts";
 import { pidPath, readEntry, refusalBy } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
-import { open, reopen } from "./open.ts";
+import { open, reopen, takeLock } from "./open.ts";
 import { isAbandoned } from "./pidfile.ts";
 import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 
@@ -77,7 +77,7 @@ function takeOn(sys: System, opened: Opened, request: Request, session: Session 
   const { path, mode } = request;
   let held = false;
   try {
-    if (file.flock(mode) === "held") { // 2
+    if (takeLock(sys, path, file, mode) === "held") { // 2
       const refusal = { token, who: () => whoHolds(sys, path) };
       if (!session) return { refusal };
       // Whoever tries again keeps the file open, unless another stands there by now. One that

@@ -52,6 +52,20 @@ export function reopen(sys: System, { path, fileMode }: Request, failure: System
   return regular(file, true);
 }
 
+/**
+ * Step 2. EACCES is how an SMB mount says "held". A local disk never does: there a security policy denies the call, and
+ * whoever waited for a release would wait for ever (a snap under AppArmor: canonical/prompting-client#92).
+ */
+export function takeLock(sys: System, path: string, file: OpenFile, mode: "exclusive" | "shared"): "locked" | "held" {
+  const answer = file.flock(mode);
+  if (answer !== "denied") return answer;
+  if (sys.fileSystem(path) !== "local") return "held";
+  throw new SystemError("EACCES", DENIED);
+}
+
+const DENIED = "flock(2) answered EACCES, which on a local disk is no holder but a security policy " +
+  '(AppArmor: "k", SELinux: "lock"; the kernel\'s log has it). Let it be allowed, or use backend "pidfile"';
+
 /** A device may answer the same. */
 function isFile(sys: System, path: string): boolean {
   try {

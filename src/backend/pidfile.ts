@@ -24,6 +24,7 @@ import {
   refusalBy,
   temporaryPath,
 } from "./entry.ts";
+import { takeLock } from "./open.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -208,7 +209,7 @@ function probe(sys: System, path: string): "free" | { heldOn: string } | undefin
     try {
       const { kind, identity } = file.stat();
       if (kind !== "file") return undefined; // refused by the reading that follows
-      return file.flock("exclusive") === "held" ? { heldOn: identity } : "free";
+      return takeLock(sys, path, file, "exclusive") === "held" ? { heldOn: identity } : "free";
     } finally {
       file.close();
     }
@@ -218,10 +219,7 @@ function probe(sys: System, path: string): "free" | { heldOn: string } | undefin
   }
 }
 
-/**
- * A deleted PID file is not made again, as a deleted `P` is: another process may
- * have had the lock meanwhile, and its release leaves no trace.
- */
+/** A deleted PID file is not made again, as `P` is: another may have had the lock since, and its release left no trace. */
 function verify(sys: System, path: string, nonce: string): string | undefined {
   try {
     return isOurs(sys, path, nonce) ? undefined : LOST;

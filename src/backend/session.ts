@@ -14,6 +14,7 @@ import { isMainThread } from "../sys/mod.ts";
 import { holdsHere } from "../registry.ts";
 import type { Refusal } from "../backend.ts";
 import { type Access, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { takeLock } from "./open.ts";
 
 /** A lock file, open. */
 export interface Opened {
@@ -166,7 +167,7 @@ function lockTurn(sys: System, path: string, accesses: Access[], mode: "exclusiv
     let file: OpenFile | undefined;
     try {
       file = sys.openLock(turnPath(path), access, 0o644);
-      if (file.flock(mode) === "locked") return file;
+      if (takeLock(sys, turnPath(path), file, mode) === "locked") return file;
       file.close();
       return "held";
     } catch (error) {

@@ -16,7 +16,7 @@ import {
 import { errnoName } from "./errno.ts";
 import type { Primitives } from "./primitives.ts";
 import { linuxFiles } from "./linux.ts";
-import { SystemError } from "./sys.ts";
+import { type FlockAnswer, SystemError } from "./sys.ts";
 
 /** An argument or result of a C function; a pointer is whatever the runtime takes for one. */
 // deno-lint-ignore no-explicit-any -- three runtimes, three kinds of pointer, and we only hand them back
@@ -31,7 +31,7 @@ export type Bind = (
 /** The calls, bound. */
 export interface Calls {
   /** `flock(2)` with LOCK_NB; EINTR is handled here. */
-  flock(fd: number, mode: "exclusive" | "shared"): "locked" | "held";
+  flock(fd: number, mode: "exclusive" | "shared"): FlockAnswer;
   /** The files of a lock, where libc has all that a try takes. */
   files(): Primitives | undefined;
   exists(pid: number): "exists" | "gone" | SystemError;
@@ -150,9 +150,10 @@ export function bindCalls(platform: string, library: string, bind: Bind): Calls 
   };
 }
 
-/** What a failed `flock` with LOCK_NB means. EACCES is how an SMB mount says "held". */
-export function contention(code: string, detail = ""): "held" {
-  if (code === "EWOULDBLOCK" || code === "EAGAIN" || code === "EACCES") return "held";
+/** What a failed `flock` with LOCK_NB means. */
+export function contention(code: string, detail = ""): "held" | "denied" {
+  if (code === "EACCES") return "denied";
+  if (code === "EWOULDBLOCK" || code === "EAGAIN") return "held";
   throw new SystemError(code, detail || `flock(2) answered ${code}`);
 }
 

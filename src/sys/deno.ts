@@ -8,7 +8,6 @@
 import { nodePath, workerThreads } from "../builtin.ts";
 import { type Bind, contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
-import { osErrorName } from "./errno.ts";
 import { named, type Permits, withoutNonce } from "./primitives.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
@@ -75,12 +74,6 @@ function physical(path: string): string {
     }
     return done;
   });
-}
-
-/** Deno's lock errors often have no `code`; the number stands in the message. */
-function lockError(error: unknown): SystemError {
-  const { message, code } = error as Error & { code?: string }; // Deno throws Errors
-  return new SystemError(code ?? osErrorName(process.platform, message) ?? "EIO", message, { cause: error });
 }
 
 function describe(info: Deno.FileInfo): FileStat {
@@ -182,15 +175,13 @@ function fsFile(file: Deno.FsFile): OpenFile {
       }),
     empty: () => named(() => file.truncateSync(0)),
     flock(mode) {
-      for (;;) {
-        try {
-          // The argument is never left out: its default is shared.
-          return file.tryLockSync(mode === "exclusive") ? "locked" : "held";
-        } catch (error) {
-          const failure = lockError(error);
-          if (failure.code === "EINTR") continue;
-          return contention(failure.code, failure.message);
-        }
+      try {
+        // The argument is never left out: its default is shared.
+        return named(() => file.tryLockSync(mode === "exclusive")) ? "locked" : "held";
+      } catch (error) {
+        // On Windows Deno itself knows contention by its number, and EACCES is a denial.
+        if (!(error instanceof SystemError) || process.platform === "win32") throw error;
+        return contention(error.code, error.message);
       }
     },
     unlock: () => file.unlockSync(),
@@ -229,7 +220,8 @@ export function denoRuntime(): Runtime | undefined {
     // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
     resolvesLinks: () => !allGranted(),
     may: {
-      kill: () => granted({ name: "run" }),
+      // Before 2.4 (denoland/deno#29609) `process.kill(pid, 0)` on Windows was TerminateProcess: a look killed the holder.
+      kill: () => granted({ name: "run" }) && (process.platform !== "win32" || atLeast(version.deno, [2, 4, 0])),
       hostname: () => granted({ name: "sys", kind: "hostname" }),
       uid: () => granted({ name: "sys", kind: "uid" }),
       env: (name) => granted({ name: "env", variable: name }),

@@ -9,7 +9,7 @@ import type { Bind } from "./calls.ts";
 import { errnoName } from "./errno.ts";
 import type { Flock, Primitives } from "./primitives.ts";
 import { LINUX_KINDS, LINUX_NOFOLLOW, LINUX_OPEN, LINUX_STATX, LINUX_SYMBOLS, STATX_WORDS } from "./libc.ts";
-import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
+import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
 
 const { AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, STATX_BASIC_STATS } = LINUX_STATX;
 const { stx_mode, stx_ino, stx_size, stx_ctime, stx_dev_major, stx_dev_minor } = STATX_WORDS;
@@ -156,7 +156,7 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
       }
     }
 
-    flock(mode: "exclusive" | "shared"): "locked" | "held" {
+    flock(mode: "exclusive" | "shared"): FlockAnswer {
       return this.#flock(this.fd, mode);
     }
 

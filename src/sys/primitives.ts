@@ -6,7 +6,7 @@ import type { BigIntStats } from "node:fs";
 import { fs } from "../builtin.ts";
 import { errnoName, osErrorName } from "./errno.ts";
 import { O_NOCTTY } from "./libc.ts";
-import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
+import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
 
 /** How files are opened, by what for. Not at import: `node:fs` is loaded when it is needed. */
 function flags(): Record<Access | "append" | "publish", number> {
@@ -33,7 +33,7 @@ export interface Primitives {
 }
 
 /** The lock call that a runtime has, on a descriptor. */
-export type Flock = (fd: number, mode: "exclusive" | "shared") => "locked" | "held";
+export type Flock = (fd: number, mode: "exclusive" | "shared") => FlockAnswer;
 
 /** A file of the PID-file back end that has a nonce in its name. */
 export const NONCED = /\.pid\.(?:tmp-\d+-)?(?:[0-9a-f]{32}|ino-[\d-]+)$/;
@@ -68,7 +68,10 @@ function asSystemError(error: unknown): SystemError {
   }
   // Each names the errors that it knows. Of others Deno says UNKNOWN or shows the number, Node "Unknown system error
   // -122": so EDQUOT, where a user's quota is used up, was not known for what it is.
-  const known = code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : osErrorName(process.platform, message);
+  const given = code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
+  const exact = osErrorName(process.platform, message);
+  // Deno names Windows' errors by libuv's table, where 1 is EISDIR, and 5 EPERM: not as kernel32's are named here.
+  const known = process.platform === "win32" ? exact ?? given : given ?? exact;
   const numbered = errno === undefined ? undefined : errnoName(process.platform, Math.abs(errno));
   return new SystemError(known ?? numbered ?? "EIO", message, { cause: error });
 }

@@ -33,6 +33,12 @@ export interface FileStat {
 /** How a lock file is opened. None truncates, follows a symlink, or waits on a FIFO. `"make"`: it must not exist. */
 export type Access = "make" | "create" | "write" | "read";
 
+/**
+ * What came of a try. Contention is `"held"`; every other failure throws, but `"denied"`, which is EACCES: an SMB mount
+ * says so that it is held, and a security policy that nobody may lock there. Which, the file system tells (`open.ts`).
+ */
+export type FlockAnswer = "locked" | "held" | "denied";
+
 /** An open file. Every method throws {@linkcode SystemError}, but `close` never. */
 export interface OpenFile {
   /** The descriptor, where the runtime shows one. */
@@ -44,8 +50,8 @@ export interface OpenFile {
   write(bytes: Uint8Array): void;
   /** Cuts the file to nothing. */
   empty(): void;
-  /** One try, never waiting. Contention is `"held"`; every other failure throws. */
-  flock(mode: "exclusive" | "shared"): "locked" | "held";
+  /** One try, never waiting. */
+  flock(mode: "exclusive" | "shared"): FlockAnswer;
   /** Gives the lock back alone, where that is a call of its own. May throw. */
   unlock?(): void;
   /** Gives descriptor and lock back to the kernel. */

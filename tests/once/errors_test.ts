@@ -15,9 +15,10 @@ async function injected(
   kind: Kind,
   fault: string,
   use: (agent: Agent) => Promise<void>,
+  more: string[] = [],
 ): Promise<string[]> {
   const log = path(`${fault.replaceAll(/\W/g, "-")}.strace`);
-  const inject = ["-e", "trace=flock", "-e", `inject=flock:error=${fault}`];
+  const inject = ["-e", "trace=flock,statfs", "-e", `inject=flock:error=${fault}`, ...more];
   await underStrace(agent, kind, log, inject, use);
   const answers = readFileSync(log, "utf8").matchAll(/flock\(.*\) += (?:(0)|-1 (\w+) \(.*?\)( \(INJECTED\))?)$/gm);
   return [...answers].map(([, granted, code, made]) => granted ?? code + (made ? " injected" : ""));
@@ -125,14 +126,33 @@ for (const kind of KINDS) {
     });
   }
 
-  test(`tryAcquire() in ${kind} is false after EACCES, as SMB mounts say "held"`, async (place) => {
+  test(`tryAcquire() in ${kind} is false after EACCES where the file system is not known, as SMB mounts say "held"`, async (place) => {
     const answers = await injected(place, kind, "EACCES", async (agent) => {
       await agent.lock(place.path());
       assertEquals(await agent.tryAcquire(), false);
       assertEquals((await agent.call("backend", { name: "lock" })).backend, "flock");
-    });
+    }, ["-e", "inject=statfs:error=EIO"]);
     assertEquals(answers, ["EACCES injected"]);
   });
+
+  // Deno without FFI may not ask for the file system, so there it stays held.
+  if (kind !== "deno-no-ffi") {
+    test(`acquire() in ${kind} throws after EACCES on a local disk, where a security policy says so, and no holder`, async (place) => {
+      const answers = await injected(place, kind, "EACCES", async (agent) => {
+        await agent.lock(place.path());
+        for (const call of ["try", "acquire"]) {
+          const error = await failure(agent.call(call, { name: "lock", options: { timeout: 60_000 } }));
+          assertEquals([error.name, error.code, error.path], ["LockError", "EACCES", place.path()]);
+          assertMatch(error.message, /security policy \(AppArmor/);
+        }
+        assertEquals(openIn(place.path(), agent.pid), 0);
+        // Nobody has it, and a PID file needs no kernel lock.
+        await agent.lock(place.path(), { backend: "pidfile" }, "other");
+        assertEquals(await agent.tryAcquire("other"), true);
+      });
+      assertEquals(answers, Array(3).fill("EACCES injected"));
+    });
+  }
 }
 
 /** Lets an agent work where every such call on its lock file answers so. */

@@ -49,6 +49,8 @@ export class FakeWindows {
   losesErrors = 0;
   /** What LockFileEx fails with, whatever is locked. */
   lockError = 0;
+  /** Whether GetProcessId and WaitForSingleObject fail. */
+  processCallsFail = false;
   readonly #handles = new Map<number, Handle>();
   #error = 0;
 
@@ -187,8 +189,9 @@ export class FakeWindows {
         if (!found || found.denied) return BigInt(this.#fail(found ? 5 : 87));
         return BigInt(this.#handle({ process: { ...found, pid: pid - pid % 4 }, ...NOTHING }));
       },
-      GetProcessId: (number) => this.#handles.get(number)!.process!.pid, // `!`: a process's handle is given
-      WaitForSingleObject: (number) => this.#handles.get(number)!.process!.runs ? 0x102 : 0, // `!` as above
+      GetProcessId: (number) => this.processCallsFail ? 0 : this.#handles.get(number)!.process!.pid, // `!`: a process's handle is given
+      WaitForSingleObject: (number) =>
+        this.processCallsFail ? 0xffff_ffff : this.#handles.get(number)!.process!.runs ? 0x102 : 0, // `!` as above
       GetProcessTimes: (number, creation) => {
         view(creation).setBigUint64(0, this.#handles.get(number)!.process!.startTime, true); // `!` as above
         return 1;

@@ -55,7 +55,7 @@ test("attack() finds a flock(2) whose EIO is taken for success", async (place) =
 test("attack() finds a failure that is taken for contention", async (place) => {
   const failures = await mutant(
     place,
-    ["sys/calls.ts", 'code === "EACCES") return "held"', 'code === "EACCES" || code === "EINVAL") return "held"'],
+    ["sys/calls.ts", 'code === "EAGAIN") return "held"', 'code === "EAGAIN" || code === "EINVAL") return "held"'],
     { operation: "acquire", backend: "flock" },
     ({ call, errno }) => call === "flock" && errno === "EINVAL",
   );

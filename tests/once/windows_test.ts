@@ -268,5 +268,7 @@ test("judge() on Windows knows the living, the dead that somebody still watches,
   assertEquals([state(4712), state(4712, "1"), state(4712, "2")], ["alive", "alive", "dead"]);
   assertEquals([state(4716), state(4720), state(4724)], ["dead", "alive", "dead"]);
   assertEquals(state(4713), "dead", "Windows opens 4712 for it");
+  windows.processCallsFail = true; // WAIT_FAILED, and no id: no proof of an end
+  assertEquals([state(4712), state(4712, "1")], ["alive", "alive"]);
   assertEquals(windows.openHandles, 0);
 });

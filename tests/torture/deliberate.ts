@@ -48,9 +48,9 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     edits: [
       [
         "flock.ts",
-        `    if (file.flock(mode) === "held") { // 2`,
+        `    if (takeLock(sys, path, file, mode) === "held") { // 2`,
         `    const seen = lookAtPidFile(sys, path);
-    if (file.flock(mode) === "held") { // 2`,
+    if (takeLock(sys, path, file, mode) === "held") { // 2`,
       ],
       ["flock.ts", "    if (early) return { refusal: early };\n", ""],
       ["flock.ts", "const { refusal, dead } = lookAtPidFile(sys, path); // 6", "const { refusal, dead } = seen;"],

@@ -4,7 +4,7 @@ import { ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER } from "./errors.ts";
 import { type Kernel32, Win32Failure } from "./kernel32.ts";
 
 const PROCESS_TERMINATE = 1, PROCESS_QUERY_LIMITED_INFORMATION = 0x1000, SYNCHRONIZE = 0x10_0000;
-const WAIT_TIMEOUT = 0x102;
+const WAIT_OBJECT_0 = 0;
 /** COMPUTER_NAME_FORMAT: what `os.hostname()` is too. */
 const ComputerNamePhysicalDnsHostname = 5;
 
@@ -29,7 +29,8 @@ export function windowsProcesses(kernel: Kernel32): WindowsProcesses {
     if (handle instanceof Win32Failure) return handle;
     try {
       // Windows has opened 4712 for 4713: ids are multiples of four, and it drops the rest without a word.
-      if (raw.GetProcessId(handle) !== pid) return new Win32Failure("GetProcessId", ERROR_INVALID_PARAMETER);
+      const opened = raw.GetProcessId(handle); // "If the function fails, the return value is zero": no answer
+      if (opened !== 0 && opened !== pid) return new Win32Failure("GetProcessId", ERROR_INVALID_PARAMETER);
       return use(handle);
     } finally {
       raw.CloseHandle(handle);
@@ -39,9 +40,10 @@ export function windowsProcesses(kernel: Kernel32): WindowsProcesses {
   /**
    * Whoever has a handle to a process keeps its id alive beyond its end, so that
    * it can be opened says little. Not GetExitCodeProcess: STILL_ACTIVE, 259, may
-   * be an exit code. A process object is signaled when the process has ended.
+   * be an exit code. A process object is signaled when the process has ended; any other answer, WAIT_FAILED too, is no
+   * proof of that.
    */
-  const runs = (handle: number) => raw.WaitForSingleObject(handle, 0) === WAIT_TIMEOUT;
+  const runs = (handle: number) => raw.WaitForSingleObject(handle, 0) !== WAIT_OBJECT_0;
 
   const absent = (failure: Win32Failure): "exists" | "gone" | SystemError => {
     // The page says so of id 0 only, but it is what Windows answers for an id that no process has.

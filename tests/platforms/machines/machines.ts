@@ -127,6 +127,6 @@ export function denoOnArm64(): Machine {
     runtime: "deno",
     binary: arm64,
     by: onArm64(),
-    env: { ...arm64Env(), HOLDFAST_TEST_DENO: arm64 },
+    env: { ...arm64Env(), HOLDFAST_TEST_DENO: arm64, HOLDFAST_TEST_BUN: tool("bun") },
   };
 }

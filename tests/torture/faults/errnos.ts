@@ -84,8 +84,11 @@ export const isLie = (call: string, errno: string, kind: Kind): boolean =>
   (LOOKS.has(call) && (errno === "ENOENT" || errno === "ENOTDIR" || errno === "EEXIST")) ||
   // Deno without permission for everything makes ENOENT of it.
   (call === "openat" && errno === "ELOOP" && kind === "deno-no-ffi") ||
-  (call === "kill" && errno === "ESRCH") || saysHeld(call, errno);
+  (call === "kill" && errno === "ESRCH") || saysHeld(call, errno, kind);
 
-/** How flock(2) says that another holds it; EACCES is how an SMB mount does (`contention` in src/sys/calls.ts). */
-export const saysHeld = (call: string, errno: string): boolean =>
-  call === "flock" && (errno === "EAGAIN" || errno === "EACCES");
+/**
+ * How flock(2) says that another holds it; EACCES is how an SMB mount does, and who may not ask for the file system
+ * cannot tell it from a security policy (`takeLock` in src/backend/open.ts).
+ */
+export const saysHeld = (call: string, errno: string, kind: Kind): boolean =>
+  call === "flock" && (errno === "EAGAIN" || (errno === "EACCES" && kind === "deno-no-ffi"));

@@ -217,7 +217,9 @@ export class Stage {
     const takes = operation === "acquire" || operation.startsWith("takeover");
     // What kill(2) cannot tell is unknown, and unknown is held (PROTOCOL.md, rule 3).
     const unknown = operation !== "acquire" && call === "kill" && errno !== "ESRCH";
-    if (takes && value === false && !saysHeld(call, errno) && !unknown) this.#fail("false, although nobody holds it");
+    if (takes && value === false && !saysHeld(call, errno, this.#agent.kind) && !unknown) {
+      this.#fail("false, although nobody holds it");
+    }
   }
 
   async #mustBeHeld(path: string): Promise<void> {
