@@ -28,7 +28,7 @@ export const DIRECTORY_MODE = 0o700;
  * ```
  *
  * @returns Its path, absolute.
- * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path, or neither it nor `HOME` is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`).
+ * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server), or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
  */
 export function lockDirectory(): string {
   try {
@@ -60,7 +60,9 @@ function settleDirectory(): string {
 }
 
 function absolute(name: string, path: string | undefined): string {
-  if (path !== undefined && nodePath().isAbsolute(path)) return path.replace(/(.)\/+$/, "$1"); // `..` is for the kernel to resolve
+  // On Windows `\\locks` is one too, but of the drive that happens to be the current one.
+  const rooted = path !== undefined && (process.platform !== "win32" || /^(?:[A-Za-z]:|[\\/])[\\/]/.test(path));
+  if (rooted && nodePath().isAbsolute(path)) return path.replace(/(.)\/+$/, "$1"); // `..` is for the kernel to resolve
   throw new SystemError(
     "EINVAL",
     path === undefined ? `${name} is not set` : `${name} is not an absolute path: ${path}`,

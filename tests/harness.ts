@@ -49,7 +49,7 @@ export interface AgentOptions {
 }
 
 /** How many times longer everything may take: an emulated processor is slow. */
-const SLOW = Number(process.env.HOLDFAST_TEST_SLOW ?? 1);
+export const SLOW = Number(process.env.HOLDFAST_TEST_SLOW ?? 1);
 
 /** Parts of the names of tests that are left out: a place where they cannot be right; see runners.ts. */
 const SKIP: readonly string[] = JSON.parse(process.env.HOLDFAST_TEST_SKIP || "[]");

@@ -68,12 +68,13 @@ function asSystemError(error: unknown): SystemError {
   }
   // Each names the errors that it knows. Of others Deno says UNKNOWN or shows the number, Node "Unknown system error
   // -122": so EDQUOT, where a user's quota is used up, was not known for what it is.
-  const given = code !== undefined && /^E[A-Z0-9]+$/.test(code) ? code : undefined;
   const exact = osErrorName(process.platform, message);
+  const names = [code, exact];
   // Deno names Windows' errors by libuv's table, where 1 is EISDIR, and 5 EPERM: not as kernel32's are named here.
-  const known = process.platform === "win32" ? exact ?? given : given ?? exact;
+  if (process.platform === "win32") names.reverse();
+  const known = names.find((name) => name !== undefined && /^E[A-Z0-9]+$/.test(name));
   const numbered = errno === undefined ? undefined : errnoName(process.platform, Math.abs(errno));
-  return new SystemError(known ?? numbered ?? "EIO", message, { cause: error });
+  return new SystemError(known ?? numbered ?? exact ?? "EIO", message, { cause: error });
 }
 
 /** Linux's inode numbers are unsigned; some runtimes show the large ones as negative. */

@@ -16,6 +16,7 @@ import { type Disk, type Identity, type OpenFile, type System, SystemError } fro
 import { windowsFiles } from "./windows/files.ts";
 import { endTogether } from "./windows/job.ts";
 import { bindKernel32, type Kernel32 } from "./windows/kernel32.ts";
+import { patient } from "./windows/patience.ts";
 import { filePath } from "./windows/paths.ts";
 import { type WindowsProcesses, windowsProcesses } from "./windows/processes.ts";
 import { holderPath, type OpenSide, withSide } from "./windows/record.ts";
@@ -83,6 +84,9 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
   const writesTo = kernel ? "main" : "side";
   return {
     ...plain,
+    link: patient(plain.link),
+    rename: patient(plain.rename),
+    unlink: patient(plain.unlink),
     stat: base.stat,
     openLock: (path, access, mode) => {
       const file = base.openLock(path, access, mode);

@@ -17,6 +17,8 @@ export interface FakeFile {
   /** As of GetFileType; 1 is a disk's. */
   type: number;
   readonly index: number;
+  /** It is deleted, and open for so many more opens of others. */
+  pending?: number;
   locks: { handle: number; from: bigint; to: bigint; exclusive: boolean }[];
 }
 
@@ -78,6 +80,11 @@ export class FakeWindows {
   open(path: string, { write = false, share = 7, disposition = 3, asksDelete = false }): number | undefined {
     const name = path.replace(/^\\\\\?\\(?:UNC(?=\\))?/, (prefix) => prefix.endsWith("UNC") ? "\\" : "").toLowerCase();
     let file = this.files.get(name);
+    if (file?.pending !== undefined) {
+      if (file.pending-- > 0) return void this.#fail(5);
+      this.files.delete(name);
+      file = undefined;
+    }
     if (file && disposition === 1) return void this.#fail(80);
     if (!file && disposition === 3) return void this.#fail(2);
     file ??= this.put(name);

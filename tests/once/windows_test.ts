@@ -7,6 +7,7 @@ import { errnoName } from "../../src/sys/errno.ts";
 import { bindKernel32, Win32Failure } from "../../src/sys/windows/kernel32.ts";
 import { extended, filePath } from "../../src/sys/windows/paths.ts";
 import { LOCKED_BYTE } from "../../src/sys/windows/handle.ts";
+import { patient } from "../../src/sys/windows/patience.ts";
 import { system } from "../../src/sys/mod.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";
 import { test } from "../harness.ts";
@@ -250,6 +251,37 @@ test("tryFlock() on Windows opens in a Worker what its runtime closes when that 
   assertEquals([sys.way, main.way, windows.calls.includes("LockFileEx")], ["FsFile", "ffi", false]);
   assertEquals([refused(main), inspectPath(main, P).holder?.startTime], [true, sys.self().startTime]);
   held.release();
+});
+
+test("openRead() on Windows waits for the end of a file that is being deleted, which is denied until then, and not for ever", () => {
+  const windows = new FakeWindows(), sys = windows.system(true);
+  windows.put(`${P}.pid`).pending = 5; // two opens a try
+  assertEquals(sys.openRead(`${P}.pid`), undefined);
+  windows.put(`${P}.pid`).pending = Infinity;
+  assertEquals(code(() => sys.openRead(`${P}.pid`)), "EACCES");
+  assertEquals(code(() => sys.openLock(`${P}.pid`, "write", 0)), "EACCES");
+  assertEquals(windows.openHandles, 0);
+});
+
+test("stat() on Windows tells files apart by their paths where the server numbers none", () => {
+  const windows = new FakeWindows(), sys = windows.system(true);
+  for (const name of ["a", "b"]) windows.files.set(`c:\\locks\\${name}`, { ...windows.put(P), index: 0 });
+  const [a, b, again] = ["a", "b", "A"].map((name) => sys.stat(`C:\\locks\\${name}`)?.identity);
+  assertEquals([a === again, a === b], [true, false]);
+});
+
+test("patient() tries again what may pass, throws what stays, and at once what cannot pass", () => {
+  const after = (times: number, name: string) => {
+    let calls = 0;
+    const call = patient(() => {
+      if (calls++ < times) throw new SystemError(name, "on purpose");
+    });
+    return { call, calls: () => calls };
+  };
+  const passing = after(3, "EBUSY"), staying = after(100, "EACCES"), missing = after(1, "ENOENT");
+  passing.call();
+  assertEquals([passing.calls(), code(staying.call), staying.calls()], [4, "EACCES", 7]);
+  assertEquals([code(missing.call), missing.calls()], ["ENOENT", 1]);
 });
 
 test("judge() on Windows, and on Linux, does not go by a number of the other's, as of a WSL with the same host name", () => {

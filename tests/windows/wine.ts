@@ -3,7 +3,7 @@
  * the checkout, started, and ended. `Z:\` is `/` there.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
@@ -77,6 +77,10 @@ export class Wine {
       console.error(`making a Wine prefix in ${prefix}`);
       execFileSync("bash", [fileURLToPath(new URL("setup.sh", import.meta.url)), prefix], { stdio: "ignore" });
     }
+    // `\\\\server\\share` is / too: Wine looks for a share in this folder.
+    const unc = join(prefix, "dosdevices/unc/server");
+    mkdirSync(unc, { recursive: true });
+    if (!existsSync(join(unc, "share"))) symlinkSync("/", join(unc, "share"));
     const env = {
       PATH: process.env.PATH ?? "",
       HOME: homedir(),
@@ -122,7 +126,13 @@ export class Wine {
   }
 
   #env(way: Way, dir: string): Record<string, string> {
-    return { ...this.env, HOLDFAST_TEST_DIR: windowsPath(dir), HOLDFAST_FLAGS: JSON.stringify(WAYS[way].flags) };
+    const share = "\\\\server\\share";
+    return {
+      ...this.env,
+      HOLDFAST_SHARE: share,
+      HOLDFAST_TEST_DIR: windowsPath(dir),
+      HOLDFAST_FLAGS: JSON.stringify(WAYS[way].flags),
+    };
   }
 
   /** Ends the server, and with it whatever still runs in it. */

@@ -50,6 +50,7 @@ export const ERROR_FILE_NOT_FOUND = 2,
   ERROR_LOCK_VIOLATION = 33,
   ERROR_HANDLE_EOF = 38,
   ERROR_INVALID_PARAMETER = 87,
+  ERROR_DELETE_PENDING = 303,
   ERROR_IO_PENDING = 997;
 
 /** The name of an error number; `errno 71` where it has none here. */

@@ -5,9 +5,16 @@
  */
 import type { Permits } from "../primitives.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "../sys.ts";
-import { ERROR_ACCESS_DENIED, ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND, ERROR_SHARING_VIOLATION } from "./errors.ts";
+import {
+  ERROR_ACCESS_DENIED,
+  ERROR_DELETE_PENDING,
+  ERROR_FILE_NOT_FOUND,
+  ERROR_PATH_NOT_FOUND,
+  ERROR_SHARING_VIOLATION,
+} from "./errors.ts";
 import { openFile } from "./handle.ts";
 import { type Kernel32, wide, Win32Failure } from "./kernel32.ts";
+import { patiently } from "./patience.ts";
 import { extended } from "./paths.ts";
 
 const GENERIC_READ = 0x8000_0000, GENERIC_WRITE = 0x4000_0000, FILE_READ_ATTRIBUTES = 0x80;
@@ -83,16 +90,18 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
   };
 
   /** `ages`: whether its age may be asked for, which is another call. */
-  const describe = (handle: number, ages: boolean): FileStat => {
+  const describe = (handle: number, path: string, ages: boolean): FileStat => {
     const info = new DataView(new ArrayBuffer(52)); // BY_HANDLE_FILE_INFORMATION
     must(bool("GetFileInformationByHandle", handle, new Uint8Array(info.buffer)));
     const attributes = info.getUint32(0, true);
     const index = (BigInt(info.getUint32(44, true)) << 32n) | BigInt(info.getUint32(48, true));
     // "The 64-bit identifier in this structure is not guaranteed to be unique on ReFS": there is one of 128 bits, but
-    // not on every file system.
+    // not on every file system. Some servers have neither: there a file is what its path says.
     const id = new Uint8Array(24); // FILE_ID_INFO
     const whole = bool("GetFileInformationByHandleEx", handle, FileIdInfo, id, id.length) === true
       ? [...id].map((byte) => byte.toString(16).padStart(2, "0")).join("")
+      : index === 0n
+      ? extended(path).toLowerCase()
       : "";
     return {
       kind: kindOf(handle, attributes),
@@ -110,15 +119,28 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
     return type === FILE_TYPE_DISK ? "file" : type === FILE_TYPE_PIPE ? "fifo" : "device";
   };
 
+  const look = (path: string) => create(path, FILE_READ_ATTRIBUTES, all, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS);
+
+  /** What is there for a moment only: a file that is being deleted, which may not even be looked at; see `patience.ts`. */
+  const passes = ({ number }: Win32Failure, path: string): boolean => {
+    if (number !== ERROR_ACCESS_DENIED) return number === ERROR_SHARING_VIOLATION || number === ERROR_DELETE_PENDING;
+    const looked = look(path);
+    if (looked instanceof Win32Failure) return true; // or gone by now
+    raw.CloseHandle(looked);
+    return false;
+  };
+  const opened = (path: string, open: () => number | Win32Failure): number | Win32Failure =>
+    patiently(open, (result) => result instanceof Win32Failure && passes(result, path));
+
   const stat = (path: string): FileStat | undefined => {
     allow("read", path);
-    const handle = create(path, FILE_READ_ATTRIBUTES, all, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS);
+    const handle = opened(path, () => look(path));
     if (handle instanceof Win32Failure) {
       if (isMissing(handle)) return undefined;
       throw handle.toError();
     }
     try {
-      return describe(handle, true);
+      return describe(handle, path, true);
     } finally {
       raw.CloseHandle(handle);
     }
@@ -138,7 +160,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
   const plain = (handle: number, path: string, ages: boolean): OpenFile => {
     let first: FileStat | undefined;
     const file = openFile(kernel, handle, () => {
-      const stat = first ?? describe(handle, ages);
+      const stat = first ?? describe(handle, path, ages);
       first = undefined; // it grows, so that is good for one answer
       return stat;
     });
@@ -159,7 +181,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
       allow("read", path);
       if (access !== "read") allow("write", path);
       const rights = access === "read" ? GENERIC_READ : GENERIC_READ + GENERIC_WRITE;
-      const handle = openForLock(path, rights, DISPOSITION[access]);
+      const handle = opened(path, () => openForLock(path, rights, DISPOSITION[access]));
       if (!(handle instanceof Win32Failure)) return plain(handle, path, false);
       const kind = denied(handle, path);
       if (kind === "symlink") throw isReparsePoint(path);
@@ -169,7 +191,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
     },
     openRead(path) {
       allow("read", path);
-      const handle = create(path, GENERIC_READ, all, OPEN_EXISTING);
+      const handle = opened(path, () => create(path, GENERIC_READ, all, OPEN_EXISTING));
       if (!(handle instanceof Win32Failure)) return plain(handle, path, true);
       if (isMissing(handle)) return undefined;
       const kind = denied(handle, path);

@@ -1,0 +1,41 @@
+/**
+ * What stands in the way of a file on Windows for a moment only: "The DeleteFile function marks a file for deletion on
+ * close … Subsequent calls to CreateFile to open the file fail with ERROR_ACCESS_DENIED" (DeleteFile), and whoever
+ * reads a record has it open for an instant; a scanner that shares a file with nobody for a little longer.
+ */
+import { block } from "../../wait.ts";
+import { SystemError } from "../sys.ts";
+
+/** Between the tries, in milliseconds: 63 in all. Then it is an error. */
+const PAUSES = [1, 2, 4, 8, 16, 32];
+
+/** Tries again while what comes of it may pass. */
+export function patiently<T>(call: () => T, mayPass: (result: T) => boolean): T {
+  let result = call();
+  for (const pause of PAUSES) {
+    if (!mayPass(result)) break;
+    block(pause);
+    result = call();
+  }
+  return result;
+}
+
+/** Whatever of these the runtimes make of errors 5, 32 and 303. */
+const PASSING = new Set(["EACCES", "EPERM", "EBUSY"]);
+
+/** The same for a call of the runtime's own, which throws. */
+export function patient<A extends unknown[]>(call: (...args: A) => void): (...args: A) => void {
+  return (...args) => {
+    const failure = patiently(
+      () => {
+        try {
+          return void call(...args);
+        } catch (error) {
+          return error;
+        }
+      },
+      (error) => error instanceof SystemError && PASSING.has(error.code),
+    );
+    if (failure !== undefined) throw failure;
+  };
+}
