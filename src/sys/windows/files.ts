@@ -51,8 +51,11 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
 
   /**
    * FILE_FLAG_OPEN_REPARSE_POINT: a symlink, a junction or any other reparse
-   * point is opened itself, and refused by its attribute then. All of them: what
-   * stands for another file is not the file that others lock.
+   * point is opened itself, and refused by its attribute then ("Normal reparse
+   * point processing will not occur; CreateFile will attempt to open the reparse
+   * point", CreateFileW; not so in Wine 8, which follows symlinks of the Unix
+   * below it). All of them: what stands for another file is not the file that
+   * others lock.
    */
   const create = (path: string, rights: number, share: number, disposition: number, flags = 0) =>
     kernel.handle(

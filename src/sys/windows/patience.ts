@@ -1,7 +1,8 @@
 /**
  * What stands in the way of a file on Windows for a moment only: "The DeleteFile function marks a file for deletion on
- * close … Subsequent calls to CreateFile to open the file fail with ERROR_ACCESS_DENIED" (DeleteFile), and whoever
- * reads a record has it open for an instant; a scanner that shares a file with nobody for a little longer.
+ * close … Subsequent calls to CreateFile to open the file fail with ERROR_ACCESS_DENIED" (DeleteFile; not so in
+ * Wine 8, which opens it again), and whoever reads a record has it open for an instant; a scanner that shares a file
+ * with nobody for a little longer.
  */
 import { block } from "../../wait.ts";
 import { SystemError } from "../sys.ts";
