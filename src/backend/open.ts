@@ -64,7 +64,7 @@ export function takeLock(sys: System, path: string, file: OpenFile, mode: "exclu
 }
 
 const DENIED = "flock(2) answered EACCES, which on a local disk is no holder but a security policy " +
-  '(AppArmor: "k", SELinux: "lock"; the kernel\'s log has it). Let it be allowed, or use backend "pidfile"';
+  '(AppArmor: "wk", SELinux: "lock"; the kernel\'s log has it): it must be allowed';
 
 /** A device may answer the same. */
 function isFile(sys: System, path: string): boolean {

@@ -12,7 +12,7 @@ import { whoHolds } from "../inspect.ts";
 import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
-import { type System, SystemError } from "../sys/sys.ts";
+import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import {
   type Entry,
   isLeased,
@@ -204,18 +204,18 @@ function kernelHolder(sys: System, path: string): Refusal | undefined {
 
 /** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */
 function probe(sys: System, path: string): "free" | { heldOn: string } | undefined {
+  let file: OpenFile | undefined;
   try {
-    const file = sys.openLock(path, "read", 0);
-    try {
-      const { kind, identity } = file.stat();
-      if (kind !== "file") return undefined; // refused by the reading that follows
-      return takeLock(sys, path, file, "exclusive") === "held" ? { heldOn: identity } : "free";
-    } finally {
-      file.close();
-    }
+    file = sys.openLock(path, "read", 0);
+    const { kind, identity } = file.stat();
+    if (kind !== "file") return undefined; // refused by the reading that follows
+    return takeLock(sys, path, file, "exclusive") === "held" ? { heldOn: identity } : "free";
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
+    if (file && error.code === "EACCES") throw error; // denied to us only: others may have it
     return error.code === "ENOENT" ? "free" : undefined; // undefined: no kernel lock on this file system
+  } finally {
+    file?.close();
   }
 }
 

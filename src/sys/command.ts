@@ -22,7 +22,7 @@ import {
   X_OK,
 } from "./libc_command.ts";
 import { errnoName } from "./errno.ts";
-import { bindMore, signals } from "./mod.ts";
+import { bindMore, signals, system } from "./mod.ts";
 import { SystemError } from "./sys.ts";
 
 /** How a command's lock file is opened: `fopen(3)`'s modes, which truncate nothing. */
@@ -45,6 +45,8 @@ export interface CommandCalls {
   flock(fd: number, operation: number): SystemError | undefined;
   /** An open file description lock of `fcntl(2)`, with the operations of `flock(2)`. */
   lockRange(fd: number, operation: number, range: Range): SystemError | undefined;
+  /** Whether it is open on a local disk, as far as that can be told. */
+  isLocal(fd: number): boolean;
   write(fd: number, text: ByteString): SystemError | undefined;
   /** Whether the process was started with this descriptor open; the runtime's own are none of a command's. */
   inherited(fd: number): boolean;
@@ -146,6 +148,7 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       const command = operation & LOCK_NB ? F_OFD_SETLK : F_OFD_SETLKW;
       return failed(retry(() => libc.fcntl(fd, command, new Uint8Array(lock.buffer))));
     },
+    isLocal: (fd) => system().fileSystem(`/proc/self/fd/${fd}`) === "local",
     write(fd, text) {
       let rest = c(text).subarray(0, text.length);
       while (rest.length > 0) {

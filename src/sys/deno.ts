@@ -220,7 +220,7 @@ export function denoRuntime(): Runtime | undefined {
     // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
     resolvesLinks: () => !allGranted(),
     may: {
-      // Before 2.4 (denoland/deno#29609) `process.kill(pid, 0)` on Windows was TerminateProcess: a look killed the holder.
+      // Before 2.4 `process.kill(pid, 0)` on Windows was TerminateProcess (denoland/deno#23938): a look killed the holder.
       kill: () => granted({ name: "run" }) && (process.platform !== "win32" || atLeast(version.deno, [2, 4, 0])),
       hostname: () => granted({ name: "sys", kind: "hostname" }),
       uid: () => granted({ name: "sys", kind: "uid" }),

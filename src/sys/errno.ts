@@ -114,6 +114,6 @@ export function messageErrno(text: string): string | undefined {
 
 /** The number in a message like Deno's `No locks available (os error 37)`, named. */
 export function osErrorName(platform: string, message: string): string | undefined {
-  const number = /\(os error (\d+)\)/.exec(message)?.[1];
+  const number = /^[^'"]*\(os error (\d+)\)/.exec(message)?.[1]; // before any path, which may look the same
   return number === undefined ? undefined : errnoName(platform, Number(number));
 }

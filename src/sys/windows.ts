@@ -86,7 +86,7 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
     ...plain,
     link: patient(plain.link),
     rename: patient(plain.rename),
-    unlink: patient(plain.unlink),
+    // Not unlink: by the next try another's file may have that name.
     stat: base.stat,
     openLock: (path, access, mode) => {
       const file = base.openLock(path, access, mode);

@@ -7,7 +7,7 @@ import { SystemError } from "../../src/sys/sys.ts";
 import { test } from "../harness.ts";
 
 /** Answers calls from a list, `name code`, and says what was called. */
-function taken(args: string[], answers: string[]) {
+function taken(args: string[], answers: string[], isLocal = false) {
   const called: string[] = [];
   const answer = (name: string) => {
     called.push(name);
@@ -21,6 +21,7 @@ function taken(args: string[], answers: string[]) {
     close: (fd: number) => called.push(`close ${fd}`),
     access: () => true,
     inherited: () => true,
+    isLocal: () => isLocal,
     flock: (fd: number, operation: number) => answer(`flock ${fd} ${operation}`),
     lockRange: (fd: number, operation: number) => answer(`fcntl ${fd} ${operation}`),
   } as unknown as CommandCalls;
@@ -73,6 +74,11 @@ test("flock tells by its status what the system lacks", () => {
   // An SMB mount says EACCES for "held".
   const held = taken(["-nE", "5", "9"], ["flock 9 6: EACCES"]);
   assertEquals(held.result, { status: 5, verbose: "failed to get lock" });
+  // A security policy says so on a local disk; of a range it may be held all the same.
+  const denied = taken(["9"], ["flock 9 2: EACCES"], true);
+  assertEquals(denied.result, { status: 65, message: "9: EACCES text" });
+  const range = taken(["-nE", "5", "--fcntl", "9"], ["fcntl 9 6: EACCES"], true);
+  assertEquals(range.result, { status: 5, verbose: "failed to get lock" });
 });
 
 test("flock -w tries until the time is up and no longer", () => {

@@ -271,10 +271,10 @@ test("stat() on Windows tells files apart by their paths where the server number
 });
 
 test("patient() tries again what may pass, throws what stays, and at once what cannot pass", () => {
-  const after = (times: number, name: string) => {
+  const after = (times: number, name: string, cause: unknown = new Error("of the system")) => {
     let calls = 0;
     const call = patient(() => {
-      if (calls++ < times) throw new SystemError(name, "on purpose");
+      if (calls++ < times) throw new SystemError(name, "on purpose", { cause });
     });
     return { call, calls: () => calls };
   };
@@ -282,6 +282,8 @@ test("patient() tries again what may pass, throws what stays, and at once what c
   passing.call();
   assertEquals([passing.calls(), code(staying.call), staying.calls()], [4, "EACCES", 7]);
   assertEquals([code(missing.call), missing.calls()], ["ENOENT", 1]);
+  const ours = after(1, "EACCES", null), denos = after(1, "EACCES", Object.assign(new Error(), { name: "NotCapable" }));
+  for (const each of [ours, denos]) assertEquals([code(each.call), each.calls()], ["EACCES", 1]);
 });
 
 test("judge() on Windows, and on Linux, does not go by a number of the other's, as of a WSL with the same host name", () => {
@@ -302,5 +304,7 @@ test("judge() on Windows knows the living, the dead that somebody still watches,
   assertEquals(state(4713), "dead", "Windows opens 4712 for it");
   windows.processCallsFail = true; // WAIT_FAILED, and no id: no proof of an end
   assertEquals([state(4712), state(4712, "1")], ["alive", "alive"]);
+  assertEquals(sys.signal(4713, "SIGKILL") instanceof SystemError, true); // which is 4712
+  assertEquals(windows.calls.includes("TerminateProcess"), false);
   assertEquals(windows.openHandles, 0);
 });

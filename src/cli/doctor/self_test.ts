@@ -42,7 +42,9 @@ export function selfTest(directory: string): Finding[] {
     findings.push(...tryBoth(lock, path));
   } catch (failure) {
     if (!(failure instanceof LockError)) throw failure;
-    findings.push(error(ABOUT, failure.message, "choose a directory that exists and that you may write to"));
+    findings.push(
+      error(ABOUT, failure.message, "choose a directory that exists, and in which you may make and lock files"),
+    );
   } finally {
     findings.push(...tidy(lock, path));
   }

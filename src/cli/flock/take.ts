@@ -84,7 +84,9 @@ export function take(calls: CommandCalls, settings: Settings, clock: () => numbe
     const failure = attempt(fd);
     if (!failure) return { fd, took: (clock() - began) / 1000 };
     const { code, message } = failure;
-    if (code === "EWOULDBLOCK" || code === "EACCES") {
+    // Of a range it may mean the same (fcntl(2)). Of a file only on SMB: on a local disk a security policy denies it.
+    const isHeld = code === "EWOULDBLOCK" || (code === "EACCES" && (range !== undefined || !calls.isLocal(fd)));
+    if (isHeld) {
       if (timeout === 0) return { status: conflict, verbose: "failed to get lock" };
       if (wait.over) return { status: conflict, verbose: "timeout while waiting to get lock" };
       block(wait.next());

@@ -15,6 +15,7 @@ export const WINDOWS: Record<number, string> = {
   19: "EROFS", // ERROR_WRITE_PROTECT
   20: "ENXIO", // ERROR_BAD_UNIT
   21: "EBUSY", // ERROR_NOT_READY: a drive without a disk
+  31: "EIO", // ERROR_GEN_FAILURE
   32: "EBUSY", // ERROR_SHARING_VIOLATION
   33: "EBUSY", // ERROR_LOCK_VIOLATION; of LockFileEx it is contention, and known there by its number
   36: "ENOLCK", // ERROR_SHARING_BUFFER_EXCEEDED
@@ -46,6 +47,7 @@ export const WINDOWS: Record<number, string> = {
 export const ERROR_FILE_NOT_FOUND = 2,
   ERROR_PATH_NOT_FOUND = 3,
   ERROR_ACCESS_DENIED = 5,
+  ERROR_GEN_FAILURE = 31,
   ERROR_SHARING_VIOLATION = 32,
   ERROR_LOCK_VIOLATION = 33,
   ERROR_HANDLE_EOF = 38,

@@ -126,7 +126,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
 
   /** What is there for a moment only: a file that is being deleted, which may not even be looked at; see `patience.ts`. */
   const passes = ({ number }: Win32Failure, path: string): boolean => {
-    if (number !== ERROR_ACCESS_DENIED) return number === ERROR_SHARING_VIOLATION || number === ERROR_DELETE_PENDING;
+    if (number !== ERROR_ACCESS_DENIED) return number === ERROR_DELETE_PENDING;
     const looked = look(path);
     if (looked instanceof Win32Failure) return true; // or gone by now
     raw.CloseHandle(looked);
@@ -137,7 +137,11 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
 
   const stat = (path: string): FileStat | undefined => {
     allow("read", path);
-    const handle = opened(path, () => look(path));
+    return see(path, opened(path, () => look(path)));
+  };
+
+  /** What a handle that was opened to look is of. */
+  const see = (path: string, handle: number | Win32Failure): FileStat | undefined => {
     if (handle instanceof Win32Failure) {
       if (isMissing(handle)) return undefined;
       throw handle.toError();
@@ -157,7 +161,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
 
   /** What stands there, where access to it is denied: without FILE_FLAG_BACKUP_SEMANTICS it is to a directory. */
   const denied = ({ number }: Win32Failure, path: string) =>
-    number === ERROR_ACCESS_DENIED ? stat(path)?.kind : undefined;
+    number === ERROR_ACCESS_DENIED ? see(path, look(path))?.kind : undefined;
 
   /** What was opened, if it is a plain file; the device behind a name would have been refused by its name. */
   const plain = (handle: number, path: string, ages: boolean): OpenFile => {
@@ -184,7 +188,9 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
       allow("read", path);
       if (access !== "read") allow("write", path);
       const rights = access === "read" ? GENERIC_READ : GENERIC_READ + GENERIC_WRITE;
-      const handle = opened(path, () => openForLock(path, rights, DISPOSITION[access]));
+      const open = () => openForLock(path, rights, DISPOSITION[access]);
+      // What is denied is tried in other ways next, and those need not wait again.
+      const handle = access === "create" ? opened(path, open) : open();
       if (!(handle instanceof Win32Failure)) return plain(handle, path, false);
       const kind = denied(handle, path);
       if (kind === "symlink") throw isReparsePoint(path);

@@ -21,8 +21,11 @@ export function patiently<T>(call: () => T, mayPass: (result: T) => boolean): T 
   return result;
 }
 
-/** Whatever of these the runtimes make of errors 5, 32 and 303. */
+/** Whatever of these the runtimes make of errors 5, 32 and 303; not what we or they refuse without asking the system. */
 const PASSING = new Set(["EACCES", "EPERM", "EBUSY"]);
+const passes = (error: unknown): boolean =>
+  error instanceof SystemError && PASSING.has(error.code) && error.cause instanceof Error &&
+  error.cause.name !== "NotCapable";
 
 /** The same for a call of the runtime's own, which throws. */
 export function patient<A extends unknown[]>(call: (...args: A) => void): (...args: A) => void {
@@ -35,7 +38,7 @@ export function patient<A extends unknown[]>(call: (...args: A) => void): (...ar
           return error;
         }
       },
-      (error) => error instanceof SystemError && PASSING.has(error.code),
+      passes,
     );
     if (failure !== undefined) throw failure;
   };

@@ -1,6 +1,6 @@
 /** Processes on Windows. The quotations are from the pages named after the functions. */
 import { type ProcessLook, SystemError } from "../sys.ts";
-import { ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER } from "./errors.ts";
+import { ERROR_ACCESS_DENIED, ERROR_GEN_FAILURE, ERROR_INVALID_PARAMETER } from "./errors.ts";
 import { type Kernel32, Win32Failure } from "./kernel32.ts";
 
 const PROCESS_TERMINATE = 1, PROCESS_QUERY_LIMITED_INFORMATION = 0x1000, SYNCHRONIZE = 0x10_0000;
@@ -29,7 +29,11 @@ export function windowsProcesses(kernel: Kernel32): WindowsProcesses {
     if (handle instanceof Win32Failure) return handle;
     try {
       // Windows has opened 4712 for 4713: ids are multiples of four, and it drops the rest without a word.
-      const opened = raw.GetProcessId(handle); // "If the function fails, the return value is zero": no answer
+      // "If the function fails, the return value is zero" (GetProcessId): that is no other process, but enough for no end.
+      const opened = raw.GetProcessId(handle);
+      if (opened === 0 && (rights & PROCESS_TERMINATE) !== 0) {
+        return new Win32Failure("GetProcessId", ERROR_GEN_FAILURE);
+      }
       if (opened !== 0 && opened !== pid) return new Win32Failure("GetProcessId", ERROR_INVALID_PARAMETER);
       return use(handle);
     } finally {
