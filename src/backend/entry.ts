@@ -38,12 +38,13 @@ export interface Entry {
   readonly owner: ProcessState;
 }
 
+/** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES. */
+export class Unread extends SystemError {}
+
 /** What an open with O_NONBLOCK answers while another process has a lease on the file: open(2), fcntl(2). */
 export const isLeased = (error: unknown): boolean =>
-  error instanceof SystemError && (error.code === "EWOULDBLOCK" || error.code === "EAGAIN");
-
-/** It could be opened, but not be read: an SMB server keeps others from what is locked. */
-export class Unread extends SystemError {}
+  error instanceof SystemError && !(error instanceof Unread) &&
+  (error.code === "EWOULDBLOCK" || error.code === "EAGAIN");
 
 /** What stands in a file, safely read; undefined where there is none. Throws for what is not a regular file. */
 export function readContent(sys: Disk, path: string): { content: Content; stat: FileStat } | undefined {
@@ -67,7 +68,7 @@ function bytesOf(file: OpenFile): Uint8Array {
   try {
     return file.read(RECORD_LIMIT + 1);
   } catch (error) {
-    if (!(error instanceof SystemError && error.code === "EACCES")) throw error;
+    if (!(error instanceof SystemError)) throw error;
     throw new Unread(error.code, error.message, { cause: error });
   }
 }

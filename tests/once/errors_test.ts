@@ -205,6 +205,24 @@ for (const kind of KINDS) {
     assertMatch(readFileSync(log, "utf8"), /ENOMEM .* \(INJECTED\)/);
   });
 
+  test(`tryAcquire() in ${kind} throws where a PID file cannot be read with EAGAIN, which only of an open means a lease`, async (place) => {
+    leave(place.path("a.lock.pid"), deadOwner());
+    const log = place.path("strace.log");
+    const inject = [
+      "-P",
+      place.path("a.lock.pid"),
+      "-e",
+      "trace=pread64,read",
+      "-e",
+      "inject=pread64,read:error=EAGAIN",
+    ];
+    await underStrace(place.agent, kind, log, inject, async (agent) => {
+      await agent.lock(place.path(), { backend: "pidfile" });
+      assertEquals((await failure(agent.tryAcquire())).code, "EAGAIN");
+    });
+    assertMatch(readFileSync(log, "utf8"), /EAGAIN .* \(INJECTED\)/);
+  });
+
   // Names that one runtime or another does not know: it says UNKNOWN, or "Unknown system error -122".
   for (const code of ["EDQUOT", "EOVERFLOW", "ENXIO"]) {
     test(`tryAcquire() in ${kind} throws LockError with code ${code} where open(2) answers that`, async (place) => {

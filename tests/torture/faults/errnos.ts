@@ -92,3 +92,6 @@ export const isLie = (call: string, errno: string, kind: Kind): boolean =>
  */
 export const saysHeld = (call: string, errno: string, kind: Kind): boolean =>
   call === "flock" && (errno === "EAGAIN" || (errno === "EACCES" && kind === "deno-no-ffi"));
+
+/** How open(2) says that another program has a lease on a file, which counts as held. */
+export const saysLeased = (call: string, errno: string): boolean => call === "openat" && errno === "EAGAIN";

@@ -6,7 +6,7 @@ import { encode } from "../../../src/record.ts";
 import { type Agent, type Child, within } from "../../harness.ts";
 import { openIn } from "../../lockers.ts";
 import { deadOwner } from "../../pid_files.ts";
-import { isLie, saysHeld } from "./errnos.ts";
+import { isLie, saysHeld, saysLeased } from "./errnos.ts";
 
 export type Backend = "flock" | "pidfile";
 
@@ -217,7 +217,8 @@ export class Stage {
     const takes = operation === "acquire" || operation.startsWith("takeover");
     // What kill(2) cannot tell is unknown, and unknown is held (PROTOCOL.md, rule 3).
     const unknown = operation !== "acquire" && call === "kill" && errno !== "ESRCH";
-    if (takes && value === false && !saysHeld(call, errno, this.#agent.kind) && !unknown) {
+    const isHeld = saysHeld(call, errno, this.#agent.kind) || saysLeased(call, errno);
+    if (takes && value === false && !isHeld && !unknown) {
       this.#fail("false, although nobody holds it");
     }
   }
