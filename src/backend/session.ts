@@ -163,11 +163,12 @@ export function writerWaits(sys: System, path: string): boolean {
 
 /** The turn's file, locked; undefined where it cannot be had. */
 function lockTurn(sys: System, path: string, accesses: Access[], mode: "exclusive" | "shared") {
+  const turn = turnPath(path);
   for (const access of accesses) {
     let file: OpenFile | undefined;
     try {
-      file = sys.openLock(turnPath(path), access, 0o644);
-      if (takeLock(sys, turnPath(path), file, mode) === "locked") return file;
+      file = sys.openLock(turn, access, 0o644);
+      if (takeLock(sys, turn, file, mode) === "locked") return file;
       file.close();
       return "held";
     } catch (error) {
