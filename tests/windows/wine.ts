@@ -5,7 +5,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -33,6 +33,9 @@ const PACKAGES = {
   deno: ["@deno/win32-x64@2.9.6", "deno.exe"],
   bun: ["@oven/bun-windows-x64@1.4.5", "bin/bun.exe"],
 } as const;
+
+/** A server, and its share. */
+const SHARE = ["server", "share"] as const;
 
 /** A path of this machine, as Windows has it. */
 export const windowsPath = (path: string): string => `Z:${path.replaceAll("/", "\\")}`;
@@ -77,10 +80,10 @@ export class Wine {
       console.error(`making a Wine prefix in ${prefix}`);
       execFileSync("bash", [fileURLToPath(new URL("setup.sh", import.meta.url)), prefix], { stdio: "ignore" });
     }
-    // `\\\\server\\share` is / too: Wine looks for a share in this folder.
-    const unc = join(prefix, "dosdevices/unc/server");
-    mkdirSync(unc, { recursive: true });
-    if (!existsSync(join(unc, "share"))) symlinkSync("/", join(unc, "share"));
+    // It is / too: in this folder Wine looks for shares.
+    const unc = join(prefix, "dosdevices/unc", ...SHARE);
+    mkdirSync(dirname(unc), { recursive: true });
+    if (!existsSync(unc)) symlinkSync("/", unc);
     const env = {
       PATH: process.env.PATH ?? "",
       HOME: homedir(),
@@ -126,7 +129,7 @@ export class Wine {
   }
 
   #env(way: Way, dir: string): Record<string, string> {
-    const share = "\\\\server\\share";
+    const share = `\\\\${SHARE.join("\\")}`;
     return {
       ...this.env,
       HOLDFAST_SHARE: share,
