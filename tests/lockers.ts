@@ -19,6 +19,7 @@ import process from "node:process";
 import { assertEquals, assertRejects } from "@std/assert";
 import { Lock, type LockOptions } from "../mod.ts";
 import { type Agent, type AgentOptions, type Child, type Kind, type Place, within } from "./harness.ts";
+import { until } from "./pid_files.ts";
 
 /** A lock, wherever it is. What `Lock` throws is what the promise rejects with, or its AgentError. */
 export interface Locker {
@@ -158,6 +159,10 @@ export const openDescriptors = (pid: number): string[] =>
 /** How much of it lies in a folder. */
 export const openIn = (dir: string, pid: number): number =>
   openDescriptors(pid).filter((target) => target.startsWith(dir)).length;
+
+/** Waits until this process has nothing open in a folder: Deno's watcher opens what it watches for an instant itself. */
+export const nothingOpen = (dir: string): Promise<void> =>
+  until("nothing is open", () => openIn(dir, process.pid) === 0);
 
 /** What a process has open, in a folder and in all, and how many files it watches. */
 export function open(dir: string, pid: number = process.pid) {

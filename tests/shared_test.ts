@@ -4,8 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import process from "node:process";
 import { Lock, LockTimeoutError } from "../mod.ts";
 import { type Agent, mustBlock, type Place, test, within } from "./harness.ts";
-import { kernelHolders, openIn } from "./lockers.ts";
-import { until } from "./pid_files.ts";
+import { kernelHolders, nothingOpen } from "./lockers.ts";
 
 const reader = (path: string) => new Lock(path, { mode: "shared" });
 
@@ -118,7 +117,7 @@ test("acquire() exclusive keeps new readers of other processes waiting, until it
     }
   }
   assertEquals(await second.tryAcquire(), true);
-  await until("nothing is open", () => openIn(place.dir, process.pid) === 0); // Deno's watcher opens it for an instant itself
+  await nothingOpen(place.dir);
 });
 
 test("acquire() exclusive that is killed while it waits does not keep readers out", async (place) => {

@@ -1,11 +1,9 @@
 /** acquire() while others wait too: the order, what a wait leaves behind, and how it ends. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
-import process from "node:process";
 import { Lock, LockTimeoutError } from "../mod.ts";
 import { type Agent, mustBlock, type Place, test, within } from "./harness.ts";
-import { kernelHolders, openIn } from "./lockers.ts";
-import { until } from "./pid_files.ts";
+import { kernelHolders, nothingOpen } from "./lockers.ts";
 
 /** An agent that holds the lock. */
 async function holder({ agent, path }: Pick<Place, "agent" | "path">): Promise<Agent> {
@@ -82,7 +80,7 @@ test("acquire() that timed out leaves no ghost: when the holder releases, a thir
   const error = await assertRejects(() => lock.acquire({ timeout: 100 }), LockTimeoutError);
   assertEquals([error.code, error.path, error.holder?.pid], ["ETIMEDOUT", path(), other.pid]);
   assertEquals(lock.held, false);
-  await until("nothing is open", () => openIn(dir, process.pid) === 0); // Deno's watcher opens the file for an instant itself
+  await nothingOpen(dir);
   await other.release();
   assertEquals(await third.tryAcquire(), true);
   await turn();
@@ -102,7 +100,7 @@ test("acquire() that is aborted leaves no ghost either", async (place) => {
   controller.abort(reason);
   assertEquals(await assertRejects(() => blocked.done()), reason);
   assertEquals(lock.held, false);
-  await until("nothing is open", () => openIn(dir, process.pid) === 0); // Deno's watcher opens the file for an instant itself
+  await nothingOpen(dir);
   await other.release();
   assertEquals(await third.tryAcquire(), true);
   assertEquals([lock.held, kernelHolders(path())], [false, [third.pid]]);
