@@ -1,7 +1,7 @@
 /** How a lock is waited for: in line, or blocking; never for oneself. */
 import type { Hold, Refusal } from "./backend.ts";
 import { pidPath } from "./backend/entry.ts";
-import { Session } from "./backend/session.ts";
+import { KeptFile } from "./backend/kept.ts";
 import { isUnder } from "./context.ts";
 import { HandOver } from "./handover.ts";
 import { HELD_HERE, waitInLine, waitSync } from "./line.ts";
@@ -28,29 +28,31 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
   if (isUnder((_, outer) => outer === path)) {
     if (!butNotForItself(path, state.attempt(scoped))) return granted(state);
   }
-  const session = new Session("waiter");
+  const kept = new KeptFile();
   const handOver = signalHolder === undefined ? undefined : new HandOver(system(), path, signalHolder);
   let hold: Hold | undefined, waits = false;
   try {
     await waitInLine(path, {
+      mode: state.settings.mode,
       wait: new Wait(timeout, now, shortestPause(state)),
       signal,
+      heldByItself: () => state.isHeldByItself,
+      asks: handOver !== undefined,
       attempt() {
-        const refusal = butNotForItself(path, state.attempt(scoped, session, waits ? began : undefined));
+        const refusal = butNotForItself(path, state.attempt(scoped, kept, waits ? began : undefined));
         if (!refusal) hold = granted(state);
         else {
           if (!waits) tellWaiting(state, refusal);
           waits = true;
           handOver?.ask(refusal);
         }
-        // Held by this very object, it sleeps until it is woken; but whoever wants a signal sent is to be told that none is.
-        return handOver && refusal === HELD_HERE ? { ...refusal } : refusal;
+        return refusal;
       },
       late: (refusal) => timeoutError(path, timeout, refusal, handOver?.remark),
       watched: () => state.choice?.taken === "pidfile" ? pidPath(path) : path,
     });
   } finally {
-    session.close();
+    kept.close();
   }
   return hold!; // `!`: the line ends without an error only where it was granted
 }
@@ -59,14 +61,14 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
 export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout">, scoped: boolean): Hold {
   const { path } = state;
   const { timeout } = settleWait(options, "block");
-  const session = new Session("blocking waiter");
+  const kept = new KeptFile();
   const began = now();
   let waits = false;
   try {
     waitSync(path, {
       wait: new Wait(timeout, now, shortestPause(state)),
       attempt() {
-        const refusal = state.attempt(scoped, session, waits ? began : undefined);
+        const refusal = state.attempt(scoped, kept, waits ? began : undefined);
         if (refusal === HELD_HERE) throw deadlockError(path);
         if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(path);
         if (refusal && !waits) tellWaiting(state, refusal);
@@ -76,7 +78,7 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
       late: (refusal) => timeoutError(path, timeout, refusal),
     });
   } finally {
-    session.close();
+    kept.close();
   }
   return granted(state);
 }

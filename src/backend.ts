@@ -2,7 +2,7 @@
 import { tryFlock } from "./backend/flock.ts";
 import { tryPidFile } from "./backend/pidfile.ts";
 import { removeDead } from "./backend/remove.ts";
-import type { Session } from "./backend/session.ts";
+import type { KeptFile } from "./backend/kept.ts";
 import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
 import type { LockHolder } from "./record.ts";
@@ -98,13 +98,13 @@ export class Choice {
     this.#mustBeLocal = fileSystem === "local";
   }
 
-  /** One try. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
-  attempt(given: Request, session?: Session): Attempt {
+  /** One try; `kept`: a waiter's file. Throws {@linkcode LockError}; contention is a {@linkcode Refusal}. */
+  attempt(given: Request, kept?: KeptFile): Attempt {
     try {
       const path = this.#sys.physical(given.path);
       const request = path === given.path ? given : { ...given, path };
       if (this.#sys.unsupported) throw unsupported(request, this.#sys.unsupported);
-      return this.#mustBeLocal ? this.#locally(request, session) : this.#attempt(request, session);
+      return this.#mustBeLocal ? this.#locally(request, kept) : this.#attempt(request, kept);
     } catch (error) {
       throw error instanceof SystemError ? systemFailure("acquire", given.path, error) : error;
     }
@@ -114,13 +114,13 @@ export class Choice {
    * Looks at the place before each try, so that nothing is made elsewhere, and after the grant: a directory that was
    * local when a daemon started is where another file system is mounted a minute later.
    */
-  #locally(request: Request, session: Session | undefined): Attempt {
+  #locally(request: Request, kept: KeptFile | undefined): Attempt {
     const insist = () => {
       const why = whyNotLocal(this.#sys, request.path);
       if (why) throw unsupported(request, `${why} (fileSystem: "local")`);
     };
     insist();
-    const attempt = this.#attempt(request, session);
+    const attempt = this.#attempt(request, kept);
     if (!("hold" in attempt)) return attempt;
     try {
       insist();
@@ -131,12 +131,12 @@ export class Choice {
     return attempt;
   }
 
-  #attempt(request: Request, session: Session | undefined): Attempt {
+  #attempt(request: Request, kept: KeptFile | undefined): Attempt {
     if (this.taken === undefined && this.#wish === "pidfile") this.#take("pidfile", 'the option backend: "pidfile"');
     if (this.taken === undefined && this.#sys.way === undefined) this.#noKernelLock(request, this.#sys.why);
     if (this.taken !== "pidfile") {
       try {
-        return this.#byKernel(request, session);
+        return this.#byKernel(request, kept);
       } catch (error) {
         if (!(error instanceof SystemError && NO_KERNEL_LOCK.has(error.code))) throw error;
         this.#noKernelLock(request, `there is no kernel lock on this file system: ${error.message}`, error);
@@ -148,8 +148,8 @@ export class Choice {
     return tryPidFile(this.#sys, request);
   }
 
-  #byKernel(request: Request, session: Session | undefined): Attempt {
-    const attempt = tryFlock(this.#sys, request, session);
+  #byKernel(request: Request, kept: KeptFile | undefined): Attempt {
+    const attempt = tryFlock(this.#sys, request, kept);
     if (!("refusal" in attempt && attempt.early)) this.#take("flock", this.#sys.why);
     if (!("hold" in attempt && attempt.dead)) return attempt;
     const { hold } = attempt;

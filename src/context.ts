@@ -5,6 +5,7 @@
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Hold } from "./backend.ts";
 import { asyncHooks } from "./builtin.ts";
+import { perThread } from "./thread.ts";
 
 interface Frame {
   readonly hold: Hold;
@@ -12,27 +13,28 @@ interface Frame {
   readonly outer: Frame | undefined;
 }
 
-/** A task may outlive the `run` that it was started in. */
-const live = new WeakSet<Hold>();
+/** The holds that last. A task may outlive the `run` that it was started in. */
+const live = () => perThread("live", () => new WeakSet<Hold>());
 
 /** It is held from now on. */
-export const begin = (hold: Hold): void => void live.add(hold);
+export const begin = (hold: Hold): void => void live().add(hold);
 
 /** It is no longer held. */
-export const end = (hold: Hold): void => void live.delete(hold);
+export const end = (hold: Hold): void => void live().delete(hold);
 
-let storage: AsyncLocalStorage<Frame> | undefined;
+/** Loads `node:async_hooks` at the first `run()` of the thread, and not before. */
+const frames = () => perThread<{ storage?: AsyncLocalStorage<Frame> }>("frames", () => ({}));
 
 /** Calls `fn` under a hold. */
 export function under<T>(hold: Hold, path: string, fn: () => T): T {
-  const frames = storage ??= new (asyncHooks().AsyncLocalStorage<Frame>)();
-  return frames.run({ hold, path, outer: frames.getStore() }, fn);
+  const storage = frames().storage ??= new (asyncHooks().AsyncLocalStorage<Frame>)();
+  return storage.run({ hold, path, outer: storage.getStore() }, fn);
 }
 
 /** Whether the current task runs under a hold like that. */
 export function isUnder(matches: (hold: Hold, path: string) => boolean): boolean {
-  for (let frame = storage?.getStore(); frame; frame = frame.outer) {
-    if (live.has(frame.hold) && matches(frame.hold, frame.path)) return true;
+  for (let frame = frames().storage?.getStore(); frame; frame = frame.outer) {
+    if (live().has(frame.hold) && matches(frame.hold, frame.path)) return true;
   }
   return false;
 }

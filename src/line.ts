@@ -1,18 +1,34 @@
-/** The waiters of one thread for one path: first come, first served, and only the first asks the disk. */
+/**
+ * The waiters of one thread for one path: first come, first served, and only the
+ * first one asks the disk.
+ *
+ * Only a holder may keep a waiter out. So a waiter whose own object holds the
+ * lock stands aside, and a reader does not wait for a writer that waits: a task
+ * that holds the lock shared and takes it shared once more would wait for that
+ * writer, and the writer for the task. Readers that overlap for ever starve a
+ * writer, as with flock(2).
+ */
 import type { Refusal } from "./backend.ts";
+import type { LockMode } from "./options.ts";
+import { perThread } from "./thread.ts";
 import { block, pause, type Wait } from "./wait.ts";
 import { watchFile } from "./watch.ts";
 
-/** Refused by this object itself, or by the order of the waiters: no disk was asked. */
+/** Refused by the very object that asks: it holds the lock, and no disk was asked. */
 export const HELD_HERE: Refusal = {
   token: undefined,
   who: () => ({ here: true }),
 };
 
-/** One who waits. */
+/** One waiter. */
 export interface Waiter {
+  readonly mode: LockMode;
   readonly wait: Wait;
   readonly signal: AbortSignal | undefined;
+  /** Whether its own object holds the lock, so that only a release helps. */
+  heldByItself(): boolean;
+  /** Whether each of its tries asks the holder to end, and is told if that cannot be. */
+  readonly asks: boolean;
   /** One try; undefined when granted. */
   attempt(): Refusal | undefined;
   /** The error for when the time is up. */
@@ -21,62 +37,77 @@ export interface Waiter {
   watched(): string;
 }
 
-/** After so many milliseconds a wait is worth a watcher. */
+/** A waiter watches the file after this many tries. */
 const WATCH_AFTER = 5;
 
 /**
- * Whoever has just released a lock that others wait for is a hundred times
- * quicker to take it again than they are to notice. So it lets them go first: no
- * acquisition for so many milliseconds, which is two of their polls.
+ * How long a waiter that has just released a lock lets others go first, in
+ * milliseconds: two of their polls. It is a hundred times quicker to take the
+ * lock again than they are to notice.
  */
 const COURTESY = 2;
 
-const lines = new Map<string, Line>();
-
 /** The paths that this thread last got after a wait, and when it gave them up. */
-const fought = new Map<string, number>();
+const contended = () => perThread("contended", () => new Map<string, number>());
+
+const lines = () => perThread("lines", () => new Map<string, Line>());
 
 /** How long to let others go first, in milliseconds. */
 function courtesy(path: string): number {
-  const released = fought.get(path);
+  const released = contended().get(path);
   return released === undefined ? 0 : Math.max(released + COURTESY - performance.now(), 0);
 }
 
-/** Remembers whether there was a fight for a path, if not for ever. */
-function remember(path: string, contended: boolean): void {
-  if (fought.size > 1000) fought.clear();
-  if (contended) fought.set(path, -Infinity);
-  else fought.delete(path);
+/** Remembers whether others wanted a path too, if not for ever. */
+function remember(path: string, wasContended: boolean): void {
+  const paths = contended();
+  if (paths.size > 1000) paths.clear();
+  if (wasContended) paths.set(path, -Infinity);
+  else paths.delete(path);
+}
+
+interface Place {
+  readonly waiter: Waiter;
+  wake(): void;
 }
 
 /** A line of waiters. */
 class Line {
-  readonly #places: { wake: () => void; wait: Wait }[] = [];
-  /** What the first in line was refused by last. */
-  #last = HELD_HERE;
+  readonly #places: Place[] = [];
 
   get empty(): boolean {
     return this.#places.length === 0;
   }
 
-  /** Returns whether another process was in the way. */
-  async wait({ wait, signal, attempt, late, watched }: Waiter, polite: number): Promise<boolean> {
-    const place = { wake: () => {}, wait };
+  /** Those whose try can be granted: the first one, and the first reader. */
+  #front(): Place[] {
+    const ready = this.#places.filter(({ waiter }) => !waiter.heldByItself());
+    const reader = ready.find(({ waiter }) => waiter.mode === "shared");
+    return reader && reader !== ready[0] ? [ready[0], reader] : ready.slice(0, 1);
+  }
+
+  /** Returns whether another holder was in the way. */
+  async wait(waiter: Waiter, polite: number): Promise<boolean> {
+    const { wait, signal } = waiter;
+    const place: Place = { waiter, wake() {} };
     this.#places.push(place);
     let watcher: ReturnType<typeof watchFile>;
     try {
       if (polite > 0) await pause(Math.min(polite, wait.left), signal).done;
       signal?.throwIfAborted();
       for (let tries = 0;; tries++) {
-        const first = this.#places[0] === place;
-        const refusal = first ? attempt() : HELD_HERE;
-        if (!refusal) return tries > 0;
-        if (first) this.#last = refusal;
-        if (wait.over) throw late(this.#last);
-        // Behind another waiter, or behind this object's own hold, only a wake-up helps.
-        const asleep = refusal === HELD_HERE;
-        if (!asleep && !watcher && tries >= WATCH_AFTER) watcher = watchFile(watched(), () => this.wake());
-        const { done, wake } = pause(asleep ? wait.left : wait.next(), signal);
+        const isLast = wait.over;
+        const itself = waiter.heldByItself();
+        const polls = itself ? waiter.asks : this.#front().includes(place);
+        // The last try is a real one: with a time-out of 0 it is the only one. Of its own object it is told at once.
+        if (polls || isLast || (itself && tries === 0)) {
+          const refusal = waiter.attempt();
+          if (!refusal) return tries > 0;
+          if (isLast) throw waiter.late(refusal);
+        }
+        if (polls && !watcher && tries >= WATCH_AFTER) watcher = watchFile(waiter.watched(), () => this.wake());
+        // One that does not poll is woken when it gets to the front.
+        const { done, wake } = pause(polls ? wait.next() : wait.left, signal);
         place.wake = wake;
         await done;
         signal?.throwIfAborted();
@@ -88,28 +119,35 @@ class Line {
     }
   }
 
-  /** The first in line tries now. */
+  /** Those at the front try now. */
   wake(): void {
-    this.#places[0]?.wait.wake();
-    this.#places[0]?.wake();
+    for (const { waiter, wake } of this.#front()) {
+      waiter.wait.wake();
+      wake();
+    }
   }
 }
 
 /** Waits in the line for a path until granted. */
 export async function waitInLine(path: string, waiter: Waiter): Promise<void> {
-  const line = lines.get(path) ?? new Line();
-  lines.set(path, line);
+  const line = lines().get(path) ?? new Line();
+  lines().set(path, line);
   try {
     remember(path, await line.wait(waiter, courtesy(path)));
   } finally {
-    if (line.empty && lines.get(path) === line) lines.delete(path);
+    if (line.empty && lines().get(path) === line) lines().delete(path);
   }
 }
 
-/** Released: whoever is first in line for the path tries now. */
+/** One of this thread's objects has got the lock of a path: another waiter may stand at the front now. */
+export function lineMoved(path: string): void {
+  lines().get(path)?.wake();
+}
+
+/** One of this thread's objects has released the lock of a path. */
 export function wakeLine(path: string): void {
-  if (fought.has(path)) fought.set(path, performance.now());
-  lines.get(path)?.wake();
+  if (contended().has(path)) contended().set(path, performance.now());
+  lineMoved(path);
 }
 
 /** The same for a caller that blocks its thread. */

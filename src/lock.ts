@@ -124,7 +124,7 @@ export class Lock implements Disposable, AsyncDisposable {
   /**
    * One try, synchronous, never waiting.
    *
-   * @returns Whether this object holds the lock now because of this call. `false` means that it is held, by another or by this very object, and that nothing on disk was changed; its file may stay open for the next try, until the event loop has turned for a second.
+   * @returns Whether this object holds the lock now because of this call. `false` means that it is held, by another or by this very object, and that nothing on disk was changed.
    * @throws {LockUnsupportedError} if there is no lock of the wanted kind in this runtime or on this file system.
    * @throws {LockError} if the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
    */

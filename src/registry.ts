@@ -1,9 +1,10 @@
 /**
  * What this thread holds, so that a wait for oneself is seen, and so that a
- * normal exit leaves no record behind. Two copies of the package in one program
- * share it. Nothing is installed before the first lock is held.
+ * normal exit leaves no record behind. Nothing is installed before the first
+ * lock is held.
  */
 import { isMainThread, onEnd } from "./sys/mod.ts";
+import { perThread } from "./thread.ts";
 
 /** A hold, as far as the registry cares. */
 export interface Registered {
@@ -12,18 +13,9 @@ export interface Registered {
   leave(): void;
 }
 
-interface Registry {
-  readonly holds: Set<Registered>;
-}
+const holds = (): Set<Registered> => perThread("holds", install);
 
-const KEY = Symbol.for("@holdfast/lock:registry:1");
-
-function registry(): Registry {
-  const home = globalThis as { [KEY]?: Registry }; // our own property, under a symbol of our own
-  return home[KEY] ??= install();
-}
-
-function install(): Registry {
+function install(): Set<Registered> {
   const holds = new Set<Registered>();
   let crashed = false;
   // Events, not signal handlers: a signal's default death stays as it is (proper-lockfile#111).
@@ -41,17 +33,17 @@ function install(): Registry {
     holds.clear();
     if (failures.length > 0) throw failures[0];
   }, () => crashed = true);
-  return { holds };
+  return holds;
 }
 
 /** From now on it is given up at a normal exit. */
 export function remember(hold: Registered): void {
-  registry().holds.add(hold);
+  holds().add(hold);
 }
 
 /** It is no longer held. */
 export function forget(hold: Registered): void {
-  registry().holds.delete(hold);
+  holds().delete(hold);
 }
 
 /**
@@ -60,10 +52,10 @@ export function forget(hold: Registered): void {
  * exit event will come.
  */
 export function leaveAll(): void {
-  for (const hold of registry().holds) hold.leave();
+  for (const hold of holds()) hold.leave();
 }
 
 /** Whether this thread holds what goes by that token. */
 export function holdsHere(token: string): boolean {
-  return [...registry().holds].some((hold) => hold.token === token);
+  return [...holds()].some((hold) => hold.token === token);
 }

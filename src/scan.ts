@@ -103,7 +103,6 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
 /** What stands beside a lock file and is part of it. */
 const isCompanion = (name: string, names: ReadonlySet<string>): boolean =>
   NONCED.test(name) ||
-  (name.endsWith(".turn") && names.has(name.slice(0, -".turn".length))) ||
   (isWindows() && name.endsWith(".holder") && names.has(name.slice(0, -".holder".length)));
 
 function lookAt(sys: System, path: string, readsEmpty: boolean): Reading | SystemError | undefined {

@@ -1,14 +1,14 @@
 /** The state machine behind a Lock: idle, held, lost; how often; and by which task. */
 import { nodePath } from "./builtin.ts";
 import { type Attempt, Choice, type Hold, type Refusal, type Request } from "./backend.ts";
-import { Session } from "./backend/session.ts";
+import type { KeptFile } from "./backend/kept.ts";
 import { isUnder } from "./context.ts";
 import { DIRECTORY_MODE } from "./directory.ts";
 import { LockError, type LockLostError, systemFailure } from "./errors.ts";
 import { type Detail, type LockEventName, tell } from "./events.ts";
 import { explainMake } from "./explain.ts";
 import { Holding } from "./holding.ts";
-import { HELD_HERE, wakeLine } from "./line.ts";
+import { HELD_HERE, lineMoved, wakeLine } from "./line.ts";
 import { lostError, notHeldError, reportStale, warnOfNumber } from "./messages.ts";
 import type { Settings } from "./options.ts";
 import { tellPlace } from "./place.ts";
@@ -28,7 +28,6 @@ export class State {
   readonly #request: Request;
   choice: Choice | undefined;
   #holding: Holding | undefined;
-  #tries: Session | undefined;
   /** Whether its directory is to be made where it is missing. */
   makesDirectory = false;
   /** How it was lost, until somebody is told or it is acquired again. */
@@ -65,10 +64,10 @@ export class State {
     return this.#holding?.verify() ?? false;
   }
 
-  /** One try; undefined when held now. `began`: when the wait for it did, if there was one. */
-  attempt(scoped: boolean, session?: Session, began?: number): Refusal | undefined {
+  /** One try; undefined when held now. `kept`, `began`: a waiter's file, and when it began to wait, if it did. */
+  attempt(scoped: boolean, kept?: KeptFile, began?: number): Refusal | undefined {
     if (this.hold) return this.enterAgain() ? undefined : HELD_HERE;
-    const attempt = this.#try(session);
+    const attempt = this.#try(kept);
     if ("refusal" in attempt) return attempt.refusal;
     const { stale, named } = attempt.hold;
     this.#scoped = scoped;
@@ -90,14 +89,14 @@ export class State {
 
   /** One try of its own: whether it is granted. */
   tryOnce(): boolean {
-    return this.attempt(false, this.#tries ??= new Session("tries")) === undefined;
+    return this.attempt(false) === undefined;
   }
 
   /** The directory may be missing the first time, or because somebody removed it. */
-  #try(session: Session | undefined): Attempt {
+  #try(kept: KeptFile | undefined): Attempt {
     const choice = this.choice ??= new Choice(system(), this.settings);
     try {
-      return choice.attempt(this.#request, session);
+      return choice.attempt(this.#request, kept);
     } catch (error) {
       if (!this.makesDirectory || !(error instanceof LockError && error.code === "ENOENT")) throw error;
     }
@@ -108,7 +107,7 @@ export class State {
       if (!(error instanceof SystemError)) throw error;
       throw systemFailure("acquire", this.path, explainMake(system(), directory, error));
     }
-    return choice.attempt(this.#request, session);
+    return choice.attempt(this.#request, kept);
   }
 
   #take(hold: Hold, since: number): void {
@@ -138,6 +137,7 @@ export class State {
         if (hold.leave() === "released") this.#holding = undefined;
       },
     }, since);
+    lineMoved(this.path);
   }
 
   /** It is no longer held, and nobody released it. Whoever is told may acquire it again at once. */
@@ -154,6 +154,11 @@ export class State {
   tell(event: LockEventName, detail: Detail): void {
     const { label, mode, journal } = this.settings;
     tell(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
+  }
+
+  /** Whether only a release lets this object's next caller in: it is held, and no call may enter from outside. */
+  get isHeldByItself(): boolean {
+    return this.hold !== undefined && (!this.settings.reentrant || this.#scoped);
   }
 
   /** Counts one more, if the caller is the owner and may. */

@@ -69,8 +69,6 @@ test("Lock.named() is a lock of its own for every name, whatever stands beside o
     "a.lock",
     "a.pid",
     "a.lock.pid",
-    "a.turn",
-    "a.lock.turn",
     "a.journal",
   ];
   names.push("x".repeat(200));

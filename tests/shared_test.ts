@@ -1,10 +1,9 @@
-/** mode: "shared". Readers together, a writer alone, and neither for ever. */
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { existsSync, readdirSync } from "node:fs";
-import process from "node:process";
+/** mode: "shared". Readers together, a writer alone; and only a holder keeps anyone out. */
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { readdirSync } from "node:fs";
 import { Lock, LockTimeoutError } from "../mod.ts";
 import { type Agent, mustBlock, type Place, test, within } from "./harness.ts";
-import { kernelHolders, nothingOpen } from "./lockers.ts";
+import { nothingOpen } from "./lockers.ts";
 
 const reader = (path: string) => new Lock(path, { mode: "shared" });
 
@@ -14,25 +13,6 @@ async function holder({ agent, path }: Pick<Place, "agent" | "path">): Promise<A
   await holder.lock(path(), { mode: "shared" });
   assertEquals(await holder.tryAcquire(), true);
   return holder;
-}
-
-/** Agents whose tasks each hold the lock shared nearly all the time, so that somebody always does. */
-async function stream({ agent, path }: Pick<Place, "agent" | "path">, agents: number, locks: number) {
-  const all = await Promise.all(Array.from({ length: agents }, () => agent()));
-  for (const each of all) {
-    const names = Array.from({ length: locks }, (_, i) => `reader ${i}`);
-    for (const name of names) await each.lock(path(), { mode: "shared" }, name);
-    await each.call("hold", { names, milliseconds: 25 });
-  }
-  return all;
-}
-
-/** Until a writer that waits has the turn. */
-async function hasTurn(path: string, pid: number): Promise<void> {
-  const look = async () => {
-    while (!kernelHolders(`${path}.turn`).includes(pid)) await new Promise((resolve) => setTimeout(resolve, 1));
-  };
-  await within(10_000, look());
 }
 
 test("tryAcquire() shared lets readers in together, of one process and of several, and no writer", async ({ path, agent }) => {
@@ -63,75 +43,40 @@ test("acquire() shared waits for a writer, and all readers that wait get in", as
   for (const each of await within(10_000, Promise.all(readers))) each.release();
 });
 
-test("acquire() exclusive is served though four processes hold the lock shared without a gap", async (place) => {
-  const readers = await stream(place, 4, 1);
-  const writer = await within(20_000, new Lock(place.path()).acquire());
-  assertEquals([writer.held, kernelHolders(place.path())], [true, [process.pid]]);
-  writer.release();
-  // And they got in before and after it: the stream was one.
-  for (const each of readers) assert(await within(10_000, each.call("stop")) > 0);
-});
-
-test("acquireSync() exclusive is served though four processes hold the lock shared without a gap", async (place) => {
-  const readers = await stream(place, 4, 1);
-  const writer = new Lock(place.path()).acquireSync({ timeout: 20_000 });
-  assertEquals(writer.held, true);
-  writer.release();
-  for (const each of readers) assert(await within(10_000, each.call("stop")) > 0);
-});
-
-test("acquire() exclusive is served though one process holds the lock shared without a gap, by four objects", async (place) => {
-  const [readers] = await stream(place, 1, 4);
-  const writer = await within(20_000, new Lock(place.path()).acquire());
-  assertEquals(kernelHolders(place.path()), [process.pid]);
-  writer.release();
-  assert(await within(10_000, readers.call("stop")) > 0);
-});
-
-test("acquire() exclusive keeps new readers of other processes waiting, until it is done or gives up", async (place) => {
+test("tryAcquire() shared is true while a writer of another process waits, also while that one is stopped", async (place) => {
   const { path, agent } = place;
-  const [first, second] = [await holder(place), await agent()];
+  const [first, writer, second] = [await holder(place), await agent(), await agent()];
+  await writer.lock(path());
   await second.lock(path(), { mode: "shared" });
+  await writer.call("begin", { name: "lock" });
   assertEquals(await second.tryAcquire(), true);
   await second.release();
-
-  const writer = new Lock(path());
-  for (const givesUp of [true, false]) {
-    const controller = new AbortController();
-    const blocked = await mustBlock(writer.acquire({ signal: controller.signal }));
-    assertEquals(await second.tryAcquire(), false);
-    const error = await assertRejects(() => second.call("acquire", { name: "lock", options: { timeout: 50 } }));
-    assertEquals(error.name, "LockTimeoutError");
-    if (!givesUp) {
-      await first.release();
-      await blocked.done();
-      assertEquals(await second.tryAcquire(), false);
-      writer.release();
-    } else {
-      await assertRejects(() => new Lock(path()).acquire({ timeout: 50 }), LockTimeoutError); // another, in vain
-      assertEquals(await second.tryAcquire(), false); // the first one still waits
-      controller.abort();
-      await assertRejects(() => blocked.done());
-      assertEquals(await second.tryAcquire(), true);
-      await second.release();
-    }
-  }
+  await second.call("acquire", { name: "lock", options: { timeout: 10_000 } });
+  await second.release();
+  await writer.kill("SIGSTOP");
   assertEquals(await second.tryAcquire(), true);
+  await Promise.all([first.release(), second.release()]);
+  // The lock is free, and the waiter is no holder.
+  assertEquals([new Lock(path()).inspect().state, await second.tryAcquire()], ["free", true]);
+  await second.release();
+  await writer.kill("SIGCONT");
+  await within(10_000, writer.call("granted", { name: "lock" }));
+  await writer.release();
+  assertEquals(readdirSync(place.dir), ["a.lock"]);
   await nothingOpen(place.dir);
 });
 
-test("acquire() exclusive that is killed while it waits does not keep readers out", async (place) => {
-  const [first, writer] = [await holder(place), await place.agent()];
-  await writer.lock(place.path());
-  writer.write(`${JSON.stringify({ id: "wait", command: "timed", name: "lock" })}\n`);
-  await writer.line();
-  await hasTurn(place.path(), writer.pid);
-  const own = reader(place.path());
-  assertEquals(own.tryAcquire(), false);
-  await writer.kill();
-  assertEquals(own.tryAcquire(), true);
+test("acquire() that cannot make a shared hold exclusive keeps no reader out while it tries", async (place) => {
+  const own = reader(place.path()).acquireSync();
+  const other = await place.agent();
+  await other.lock(place.path(), { mode: "shared" });
+  const stop = new AbortController();
+  const upgrade = await mustBlock(new Lock(place.path()).acquire({ signal: stop.signal }));
+  assertEquals(await other.tryAcquire(), true);
+  await other.release();
+  stop.abort(new Error("on purpose"));
+  await assertRejects(() => upgrade.done(), Error, "on purpose");
   own.release();
-  await first.release();
 });
 
 test("acquire() shared is granted at once to whom holds it shared already in a run(), though a writer of another process waits", async (place) => {
@@ -148,11 +93,10 @@ test("acquire() shared is granted at once to whom holds it shared already in a r
     return await within(5_000, reader(path()).run(() => true));
   });
   await inside;
-  const blocked = await mustBlock(writer.call("acquire", { name: "lock" }));
-  await hasTurn(path(), writer.pid);
+  await writer.call("begin", { name: "lock" });
   go();
   const result = await outer.catch((error) => error);
-  await blocked.done();
+  await within(10_000, writer.call("granted", { name: "lock" }));
   await writer.release();
   assertEquals(result, true);
 });
@@ -188,18 +132,6 @@ test("acquireSync() shared does not wait for a writer of its own thread, which c
   await other.release();
   (await writer.done()).release();
   assertEquals(result, "granted");
-});
-
-test("acquire() makes a turn file only where a lock is used shared", async (place) => {
-  const { path, dir } = place;
-  const holder = await new Lock(path()).acquire();
-  await assertRejects(() => new Lock(path()).acquire({ timeout: 100 }), LockTimeoutError);
-  assertEquals(readdirSync(dir), ["a.lock"]);
-  holder.release();
-  const shared = await reader(path()).acquire();
-  assertEquals([readdirSync(dir).sort(), shared.held], [["a.lock", "a.lock.turn"], true]);
-  shared.release();
-  assertEquals(existsSync(path("a.lock.turn")), true); // it stays, as the lock file does
 });
 
 test("acquire() shared leaves the record of nobody, and none of its own", async (place) => {

@@ -7,30 +7,30 @@
  * The numbers are the steps of the protocol.
  */
 import type { Attempt, Refusal, Request } from "../backend.ts";
-import { isUnder } from "../context.ts";
 import { whoHolds } from "../inspect.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { announce, NOTHING } from "./announce.ts";
 import { pidPath, readEntry, refusalBy } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
-import { open, reopen, takeLock } from "./open.ts";
+import type { KeptFile } from "./kept.ts";
+import { open, type Opened, reopen, takeLock } from "./open.ts";
 import { isAbandoned } from "./pidfile.ts";
-import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
 const ONCE_MORE = new Set(["EIO", "EBADF"]);
 
-/** Replaced under our hands so many times: somebody does it on purpose. */
+/** Tries on a file that is replaced each time: more than accidents make. */
 const REPLACED_LIMIT = 1000;
 
-/** One try, never waiting. Throws {@linkcode SystemError} for everything but contention. */
-export function tryFlock(sys: System, request: Request, session?: Session): Attempt {
+/** One try, never waiting; `kept`: a waiter's file. Throws {@linkcode SystemError} for everything but contention. */
+export function tryFlock(sys: System, request: Request, kept?: KeptFile): Attempt {
   let failure: SystemError | undefined;
   for (let replaced = 0; replaced < REPLACED_LIMIT; replaced++) {
-    let opened = session?.take();
+    let opened = kept?.take();
+    const isReused = opened !== undefined;
     if (!opened) {
       // Before anything is made, because a refused try must change nothing; and before the kernel lock is taken even
-      // for a moment, which would refuse others, name the wrong holder, and wake whoever watches the file.
+      // for a moment, which would refuse others, name the wrong holder, and wake those that watch the file.
       const refusal = lookEarly(sys, request.path);
       if (refusal) return { refusal, early: true };
       const found = failure ? reopen(sys, request, failure) : open(sys, request);
@@ -40,11 +40,10 @@ export function tryFlock(sys: System, request: Request, session?: Session): Atte
       opened = found;
     }
     try {
-      const attempt = tryOn(sys, opened, request, session);
+      const attempt = takeOn(sys, opened, request, kept, isReused);
       if (!attempt) continue;
       if ("refusal" in attempt) return attempt;
-      // Not behind a writer that waits: who made its deleted file again held it all the time.
-      const again = (made: Opened) => takeOn(sys, made, request, undefined);
+      const again = (made: Opened) => takeOn(sys, made, request);
       return { hold: new KernelHold(sys, request, attempt, again), dead: attempt.dead };
     } catch (error) {
       if (failure || !(error instanceof SystemError) || !ONCE_MORE.has(error.code)) throw error;
@@ -57,53 +56,35 @@ export function tryFlock(sys: System, request: Request, session?: Session): Atte
 /** What a try on an open file comes to. undefined: it was replaced, try anew. */
 type Outcome = (Taken & { readonly dead?: boolean }) | { readonly refusal: Refusal } | undefined;
 
-/** A reader lets a writer that waits go first; else as {@linkcode takeOn}. */
-function tryOn(sys: System, opened: Opened, request: Request, session: Session | undefined): Outcome {
-  const { file, token } = opened;
-  const { path, mode } = request;
-  let waits = true;
-  try {
-    waits = mode === "shared" && !isUnder((hold) => hold.token === token) && !session?.passes(token, path) &&
-      writerWaits(sys, path);
-  } finally {
-    if (waits) file.close();
-  }
-  return waits ? { refusal: writerFirst(token) } : takeOn(sys, opened, request, session);
-}
-
-/** Steps 2 to 7 on an open file, which is closed again unless it is held. */
-function takeOn(sys: System, opened: Opened, request: Request, session: Session | undefined): Outcome {
+/** Steps 2 to 7 on an open file, which is closed again unless it is held, or kept by a waiter. */
+function takeOn(sys: System, opened: Opened, request: Request, kept?: KeptFile, isReused = false): Outcome {
   const { file, writable, token } = opened;
   const { path, mode } = request;
-  let held = false;
+  let staysOpen = false;
   try {
     if (takeLock(sys, path, file, mode) === "held") { // 2
       const refusal = { token, who: () => whoHolds(sys, path) };
-      if (!session) return { refusal };
-      // Whoever tries again keeps the file open, unless another stands there by now. One that
-      // is merely gone is held all the same, and its holder is about to make it again.
-      if (session.isDue()) {
-        if (session.leaves((sys.stat(path)?.identity ?? token) !== token)) return undefined;
-        if (mode === "exclusive") session.takeTurn(sys, path);
-      }
-      held = session.keep(opened);
+      if (!kept) return { refusal };
+      if (kept.isReplaced(opened, () => sys.stat(path)?.identity)) return undefined;
+      kept.keep(opened);
+      staysOpen = true;
       return { refusal };
     }
     // 3. Locked, but perhaps a file that nobody can open any more (filelock#574).
     if (sys.stat(path)?.identity !== token) return undefined;
     // A try that is refused writes nothing, if that can be seen so early. Of a file that was just opened it was seen.
-    const early = mode === "exclusive" && session?.reuses ? lookEarly(sys, path) : undefined;
+    const early = mode === "exclusive" && isReused ? lookEarly(sys, path) : undefined;
     if (early) return { refusal: early };
     const announcement = mode === "exclusive" ? announce(sys, file, writable, request) : NOTHING; // 4, 5
     try {
       const { refusal, dead } = lookAtPidFile(sys, path); // 6
-      held = refusal === undefined;
+      staysOpen = refusal === undefined;
       return refusal ? { refusal } : { file, token, announcement, dead }; // 7
     } finally {
-      if (!held) announcement.takeBack();
+      if (!staysOpen) announcement.takeBack();
     }
   } finally {
-    if (!held) file.close();
+    if (!staysOpen) file.close();
   }
 }
 

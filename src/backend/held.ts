@@ -3,8 +3,7 @@ import type { Hold, Named, Refusal, Request } from "../backend.ts";
 import type { LockHolder } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import type { Announcement } from "./announce.ts";
-import { regular } from "./open.ts";
-import type { Opened } from "./session.ts";
+import { type Opened, regular } from "./open.ts";
 
 /** A lock file, locked, and the record in it. */
 export interface Taken {

@@ -3,7 +3,14 @@ import type { Request } from "../backend.ts";
 import { explain, NOT_WRITABLE, notRegular } from "../explain.ts";
 import { type Access, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { isLeased } from "./entry.ts";
-import type { Opened } from "./session.ts";
+
+/** A lock file, open. */
+export interface Opened {
+  readonly file: OpenFile;
+  readonly writable: boolean;
+  /** Which file it is. */
+  readonly token: string;
+}
 
 /**
  * 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too.

@@ -13,6 +13,7 @@ import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { perThread } from "../thread.ts";
 import {
   type Entry,
   isLeased,
@@ -33,11 +34,11 @@ export const STEPS_LIMIT = 10_000;
 /** More takeovers than that do not die one after another. */
 export const LONGEST_CHAIN = 100;
 
-/** Nonces of PID files of ours that could not be removed: nobody holds them, and the next try removes them. */
-const abandoned = new Set<string>();
+/** Nonces of PID files of ours that could not be removed: they hold nothing, and the next try removes them. */
+const abandoned = () => perThread("abandoned", () => new Set<string>());
 
 /** Whether a PID file is such a one. */
-export const isAbandoned = (nonce: string): boolean => abandoned.has(nonce);
+export const isAbandoned = (nonce: string): boolean => abandoned().has(nonce);
 
 const LOST = "its PID file was deleted or replaced while it was held";
 
@@ -88,9 +89,9 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     case "A2": {
       const root = readEntry(sys, path, pidPath(path));
       if (!root) return { at: "A1" };
-      if (abandoned.has(root.nonce)) {
+      if (isAbandoned(root.nonce)) {
         sys.unlink(pidPath(path));
-        abandoned.delete(root.nonce);
+        abandoned().delete(root.nonce);
         return { at: "A1" };
       }
       return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
@@ -186,7 +187,7 @@ export function giveBack(sys: System, path: string, nonce: string): void {
     release(sys, path, nonce);
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    abandoned.add(nonce);
+    abandoned().add(nonce);
   }
 }
 

@@ -49,10 +49,10 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
         "entry.ts",
         "flock.ts",
         "held.ts",
+        "kept.ts",
         "open.ts",
         "pidfile.ts",
         "publish.ts",
-        "session.ts",
       ]
     ) {
       let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);

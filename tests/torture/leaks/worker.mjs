@@ -114,7 +114,7 @@ async function eventListeners() {
 let phases = 0;
 async function report(phase, done) {
   await collect();
-  const registry = globalThis[Symbol.for("@holdfast/lock:registry:1")];
+  const kept = globalThis[Symbol.for("@holdfast/lock:thread:2")];
   const line = {
     phase,
     done,
@@ -122,7 +122,7 @@ async function report(phase, done) {
     listeners,
     listened,
     eventListeners: await eventListeners(),
-    registered: registry ? registry.holds.size : null,
+    registered: kept.get("holds").size, // made by the first hold
     // Not everywhere: what keeps the process alive.
     resources: process.getActiveResourcesInfo?.().filter((name) => name === "Timeout").length ?? null,
     files: ["free", "own"].flatMap((name) => readdirSync(`${dir}/${name}`)).filter((name) => !/^\w+\.lock$/.test(name)),

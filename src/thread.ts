@@ -1,0 +1,20 @@
+/**
+ * What this thread holds, awaits and runs under, kept once for all copies of the
+ * package in it. A program can load two copies (two versions of a dependency, a
+ * bundle beside a module), and a nested `run()` across them waited for itself.
+ *
+ * The version is part of the key. Copies whose versions differ do not know each
+ * other: the kernel still keeps them apart, as it does any two programs, but a
+ * wait for oneself is not recognised.
+ */
+
+/** Its version is to be raised with every change of what is kept: `holds`, `lines`, `contended`, `frames`, `live`, `abandoned`. */
+const KEY = Symbol.for("@holdfast/lock:thread:2");
+
+/** The value that goes by a name, the same for all copies in this thread; made at its first use. */
+export function perThread<T>(name: string, make: () => T): T {
+  const home = globalThis as { [KEY]?: Map<string, unknown> }; // our own property, under a symbol of our own
+  const values = home[KEY] ??= new Map();
+  if (!values.has(name)) values.set(name, make());
+  return values.get(name) as T; // the version in the key stands for the type
+}

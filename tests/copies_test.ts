@@ -1,0 +1,75 @@
+/** Two copies of the package in one thread: what one holds, awaits and runs under, the other knows. */
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { Lock as One } from "../mod.ts";
+import { copySource, type Edit } from "./edits.ts";
+import { mustBlock, test, within } from "./harness.ts";
+
+/** The `Lock` of a copy of the package in that folder. */
+async function copyIn(folder: string, edits: readonly Edit[] = []): Promise<typeof One> {
+  return (await import(pathToFileURL(join(copySource(folder, edits), "mod.ts")).href)).Lock;
+}
+
+const BACKENDS = ["flock", "pidfile"] as const;
+
+for (const backend of BACKENDS) {
+  test(`run() by ${backend} within the run() of another copy rejects with LockDeadlockError at once`, async ({ path }) => {
+    const Two = await copyIn(path("two"));
+    assert(Two !== One);
+    for (const [Outer, Inner] of [[One, Two], [Two, One]]) {
+      await new Outer(path(), { backend }).run(async () => {
+        const inner = new Inner(path(), { backend });
+        for (const call of [() => inner.run(() => {}), () => inner.acquire().then(() => {})]) {
+          const error = await assertRejects(() => within(10_000, call())) as Error; // the class is the other copy's
+          assertEquals(error.name, "LockDeadlockError", error.message);
+        }
+        const error = assertThrows(() => inner.acquireSync()) as Error;
+        assertEquals([error.name, inner.tryAcquire()], ["LockDeadlockError", false]);
+      });
+    }
+    using free = new Two(path(), { backend });
+    assertEquals(free.tryAcquire(), true);
+  });
+}
+
+test("acquire() of two copies is served in the order in which it was called", async ({ path }) => {
+  const Two = await copyIn(path("two"));
+  const holder = new One(path()).acquireSync();
+  const served: number[] = [];
+  const all = Array.from({ length: 8 }, async (_, i) => {
+    const lock = await new (i % 2 ? One : Two)(path()).acquire();
+    served.push(i);
+    await new Promise((resolve) => setImmediate(resolve));
+    lock.release();
+  });
+  const blocked = await mustBlock(Promise.race(all));
+  holder.release();
+  await blocked.done();
+  await within(10_000, Promise.all(all));
+  assertEquals(served, [0, 1, 2, 3, 4, 5, 6, 7]);
+});
+
+test("acquireSync() shared is granted while a writer of another copy waits", async ({ path }) => {
+  const Two = await copyIn(path("two"));
+  const holder = new One(path(), { mode: "shared" }).acquireSync();
+  const writer = await mustBlock(new One(path()).acquire());
+  new Two(path(), { mode: "shared" }).acquireSync({ timeout: 10_000 }).release();
+  holder.release();
+  (await writer.done()).release();
+});
+
+test("a copy of another version of what is kept is excluded as a stranger, and waits until its time is up", async ({ path }) => {
+  const Other = await copyIn(path("other"), [["thread.ts", "lock:thread:2", "lock:thread:other"]]);
+  for (const backend of BACKENDS) {
+    await new One(path(), { backend }).run(async () => {
+      const stranger = new Other(path(), { backend });
+      assertEquals(stranger.tryAcquire(), false);
+      const error = await assertRejects(() => stranger.acquire({ timeout: 50 })) as Error; // the class is the other's
+      assertEquals(error.name, "LockTimeoutError", error.message);
+    });
+    using free = new Other(path(), { backend });
+    assertEquals(free.tryAcquire(), true);
+    assertEquals(new One(path(), { backend }).tryAcquire(), false);
+  }
+});

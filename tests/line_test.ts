@@ -1,0 +1,84 @@
+/** The line of waiters of one thread: only a holder keeps a waiter out, and each is served in its order. */
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { Lock, LockTimeoutError } from "../mod.ts";
+import { mustBlock, test, within } from "./harness.ts";
+
+const shared = (path: string) => new Lock(path, { mode: "shared" });
+
+test("acquire() shared is granted though another object of its thread holds the lock shared and waits for itself", async ({ path }) => {
+  const [a, b] = [shared(path()), shared(path())];
+  a.acquireSync();
+  const again = await mustBlock(a.acquire());
+  for (const options of [{ timeout: 0 }, { timeout: 60_000 }, {}]) {
+    await within(10_000, b.acquire(options));
+    b.release();
+  }
+  const error = await assertRejects(() => new Lock(path()).acquire({ timeout: 0 }), LockTimeoutError);
+  assert(!error.message.includes("very Lock object"), error.message); // of `a` alone that would be true
+  const own = await assertRejects(() => a.acquire({ timeout: 0 }), LockTimeoutError, "this very Lock object holds it");
+  assertEquals(own.holder, undefined);
+  a.release();
+  (await again.done()).release();
+});
+
+test("acquire() with a timeout of 0 is granted whenever tryAcquire() would be, also behind other waiters", async ({ path }) => {
+  const reader = shared(path()).acquireSync();
+  const writer = await mustBlock(new Lock(path()).acquire());
+  (await shared(path()).acquire({ timeout: 0 })).release();
+  reader.release();
+  (await writer.done()).release();
+});
+
+test("acquire() shared does not wait for a writer of its own thread that waits", async ({ path }) => {
+  const first = shared(path()).acquireSync();
+  const writer = await mustBlock(new Lock(path()).acquire());
+  const second = await within(10_000, shared(path()).acquire()); // the task of `first`, perhaps, which then would never release
+  first.release();
+  await mustBlock(writer.done());
+  second.release();
+  (await writer.done()).release();
+});
+
+test("acquire() serves callers of the object that holds and of others in the order in which they came", async ({ path }) => {
+  const [a, b] = [new Lock(path()), new Lock(path())];
+  a.acquireSync();
+  const served: string[] = [];
+  const wait = async (name: string, lock: Lock) => {
+    await lock.acquire();
+    served.push(name);
+    await new Promise((resolve) => setImmediate(resolve));
+    lock.release();
+  };
+  const all = [wait("a1", a), wait("b1", b), wait("a2", a), wait("b2", b)];
+  const blocked = await mustBlock(Promise.race(all));
+  a.release();
+  await blocked.done();
+  await within(10_000, Promise.all(all));
+  assertEquals(served, ["a1", "b1", "a2", "b2"]);
+});
+
+test("acquire() shared is granted when the object of the waiter before it has got the lock by a try", async ({ path }) => {
+  const holder = new Lock(path()).acquireSync();
+  const [a, b] = [shared(path()), shared(path())];
+  const [first, second] = [a.acquire(), b.acquire()];
+  holder.release();
+  assertEquals(a.tryAcquire(), true); // before the waiters have their turn, and before either watches the file
+  await within(10_000, second); // though the one before it waits for `a`, which is held
+  assertEquals([a.held, b.held], [true, true]);
+  b.release();
+  a.release();
+  (await within(10_000, first)).release();
+});
+
+test("acquire() that was behind a waiter which gives up is served next", async ({ path }) => {
+  const holder = new Lock(path()).acquireSync();
+  const controller = new AbortController();
+  const first = new Lock(path()).acquire({ signal: controller.signal });
+  const second = new Lock(path()).acquire();
+  const blocked = await mustBlock(Promise.race([first, second]));
+  controller.abort(new Error("on purpose"));
+  await assertRejects(() => first, Error, "on purpose");
+  await assertRejects(() => blocked.done(), Error, "on purpose");
+  holder.release();
+  (await within(10_000, second)).release();
+});
