@@ -161,9 +161,11 @@ export class Machine implements System {
     return id;
   }
 
-  /** A temporary file has one owner, and others look at it only when that one is dead. */
+  /** A temporary file has one owner, and others look at it only when that one is dead, as far as its neighbours know. */
   #reach(path: string): Reach {
-    return path.startsWith(`${PATH}.pid.tmp-${pidOf(this.#me)}-`) ? "own" : "shared";
+    const [home] = this.#homes;
+    const areNeighbours = home !== "?" && this.#homes.every((each) => each === home);
+    return areNeighbours && path.startsWith(`${PATH}.pid.tmp-${pidOf(this.#me)}-`) ? "own" : "shared";
   }
 
   #lookUp(path: string): string {

@@ -73,6 +73,20 @@ const SCENARIOS: Record<string, Scenario> = {
     attempts: 1,
     crashes: 2,
   },
+  "an old damaged PID file, found by the host and by one that does not know where it is": {
+    kinds: "PP",
+    homes: "h?",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P.pid": { old: "4711\n{" } },
+  },
+  "an old damaged PID file, found by the host and by a container": {
+    kinds: "PP",
+    homes: "hc",
+    attempts: 2,
+    crashes: 1,
+    files: { "/d/P.pid": { old: "4711\n{" } },
+  },
   "a takeover beside one that does not know where it is, and a container": {
     kinds: "PPP",
     homes: "h?c",
