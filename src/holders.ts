@@ -4,7 +4,7 @@
  * and keep (leveldb#623), and which the flock(1) command locks for another.
  * What a process has open, `/proc/PID/fdinfo` tells.
  */
-import { judgeNumber, type ProcessState } from "./owner.ts";
+import { isElsewhere, judgeNumber, type ProcessState } from "./owner.ts";
 import { LockHolder } from "./record.ts";
 import { type KernelLock, LockTable } from "./sys/locks.ts";
 import type { FileStat, System } from "./sys/sys.ts";
@@ -103,7 +103,9 @@ function holderOf(
   };
   let has = alive ? hasIt(pid) : false;
   if (alive && has === false && isStill(lock)) has = hasIt(pid); // it has taken it again meanwhile
-  if (has) return { found: [named(pid)] };
+  // The kernel says that it has the lock; a record with its number that does not say where it is from is its own.
+  const isAuthor = recorded?.pid === pid && author === "unknown" && !isElsewhere(recorded, sys.self());
+  if (has) return { found: [isAuthor ? recorded : named(pid)] };
   if (has === undefined) {
     return {
       found: [named(pid)],

@@ -92,6 +92,10 @@ function wasRestarted(owner: HolderFields, self: Identity, isLocal: boolean): bo
     (owner.fileSystem === undefined || owner.fileSystem === "local");
 }
 
+/** Whether a fact that both know says that the owner lives elsewhere: its number is another process's here. */
+export const isElsewhere = (owner: HolderFields, self: Identity): boolean =>
+  (["pidNamespace", "bootId", "host"] as const).some((name) => differ(owner[name], self[name]));
+
 /** Rule 3: whether the owner's number is one of this process's table. */
 function isHere(owner: HolderFields, self: Identity, isLocal: boolean): boolean {
   if (!sameNamespace(owner.pidNamespace, self.pidNamespace)) return false;
@@ -99,6 +103,8 @@ function isHere(owner: HolderFields, self: Identity, isLocal: boolean): boolean 
   if (linux && !agree(owner.bootId, self.bootId)) return false;
   return (linux && isLocal) || agree(owner.host, self.host);
 }
+
+const NAMES = { pidNamespace: "PID namespace", bootId: "boot", host: "host name" } as const;
 
 function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): string {
   const there = `; there, ${howToTell(owner.pid)}`;
@@ -109,18 +115,17 @@ function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): 
   if (differs("host")) return `it runs on another host${there}`;
   if (differs("pidNamespace")) return namespace + there;
   if (differs("bootId")) return `it is from another boot, of this machine or of another one${there}`;
-  const names = { pidNamespace: "PID namespace", bootId: "boot", host: "host name" } as const;
   const missing = (side: HolderFields | Identity) =>
     (["pidNamespace", "bootId", "host"] as const)
       .find((name) => side[name] === undefined && !(name === "bootId" && !isLinux(side.pidNamespace)));
   const [here, elsewhere] = [missing(self), missing(owner)];
-  const asked = here && processes.exists(owner.pid, owner.uid); // where not even that may be asked, it says what it takes
-  const why = asked instanceof SystemError
-    ? asked.message
-    : here
-    ? `this process does not know its own ${names[here]} (Deno without --allow-ffi?), so it cannot judge another one`
+  const asked = here && processes.exists(owner.pid, owner.uid);
+  // Where not even that may be asked, it says what it takes.
+  if (asked instanceof SystemError) return `${asked.message}; ${howToTell(owner.pid)}`;
+  const why = here
+    ? `this process does not know its own ${NAMES[here]} (Deno without --allow-ffi?), so it cannot judge another one`
     : elsewhere
-    ? `its record does not tell its ${names[elsewhere]} (written by Deno without --allow-ffi?)`
+    ? `its record has no ${elsewhere} (written by Deno without --allow-ffi?)`
     : "both run in a jail, and whether it is the same one cannot be told";
   return `${why}; where it runs, ${howToTell(owner.pid)}`;
 }

@@ -7,7 +7,7 @@ import { Lock, LockError, type LockStatus } from "../mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
-import { deadOwner, kinds, leave, startTimeOf, until } from "./pid_files.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, startTimeOf, until } from "./pid_files.ts";
 
 /** What an agent answers to "look". */
 type Look = LockStatus & { phrases: string[] };
@@ -251,7 +251,7 @@ test("inspect() names the holder of a PID file, and of a stale one the dead one,
 
 test("inspect() calls a lock unknown whose PID file or record is another host's, and one that a dead process left on this one stale", ({ path }) => {
   for (
-    const [name, fields, state] of [["there", { host: "some-other-host" }, "unknown"], ["here", {}, "stale"]] as const
+    const [name, fields, state] of [["there", ELSEWHERE, "unknown"], ["here", {}, "stale"]] as const
   ) {
     for (const file of [name, `${name}2.pid`]) leave(path(file), deadOwner(fields));
     for (const status of [Lock.inspect(path(name)), Lock.inspect(path(`${name}2`))]) {
@@ -262,12 +262,11 @@ test("inspect() calls a lock unknown whose PID file or record is another host's,
 });
 
 test("inspect() tells of the lock file or of the PID file beside it, whichever says more", ({ path }) => {
-  const there = { host: "some-other-host" };
   for (
     const [name, record, pidFile, state, backend] of [
       ["dead beside dead", {}, {}, "stale", "flock"],
-      ["dead beside unknown", there, {}, "unknown", "flock"],
-      ["unknown beside dead", {}, there, "unknown", "pidfile"],
+      ["dead beside unknown", ELSEWHERE, {}, "unknown", "flock"],
+      ["unknown beside dead", {}, ELSEWHERE, "unknown", "pidfile"],
       ["dead beside free", undefined, {}, "stale", "pidfile"],
     ] as const
   ) {

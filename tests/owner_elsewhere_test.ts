@@ -203,7 +203,8 @@ test("tryAcquire() in a PID namespace whose /proc shows another one does not go 
 
 if (ownKind === "deno") {
   const blind = (dir: string) => [`--allow-read=${dir},${REPOSITORY}`, `--allow-write=${dir}`, "--allow-run"];
-  const MAY_BE = /counts as held because .* PID namespace .*"ps -o pid,lstart,args -p \d+" shows whether it lives/;
+  const MAY_BE =
+    /counts as held because .* (?:PID namespace|pidNamespace) .*"ps -o pid,lstart,args -p \d+" shows whether it lives/;
   const BREAK = 'If no process holds it any more, "holdfast break ';
 
   test("tryAcquire() in Deno without FFI is refused by a living owner in another PID namespace, also with --allow-run", async (place) => {

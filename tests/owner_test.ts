@@ -120,12 +120,12 @@ const CASES: Record<string, Case> = {
   "a process that has ended, whose record has no boot id": {
     owner: () => deadOwner({ bootId: undefined }),
     state: "unknown",
-    reason: /its record does not tell its boot .*; where it runs, "ps -o pid,lstart,args -p \d+" shows/,
+    reason: /its record has no bootId .*; where it runs, "ps -o pid,lstart,args -p \d+" shows/,
   },
   "a process that has ended, whose record has no PID namespace": {
     owner: () => deadOwner({ pidNamespace: undefined }),
     state: "unknown",
-    reason: /its record does not tell its PID namespace \(written by Deno without --allow-ffi\?\); where it runs,/,
+    reason: /its record has no pidNamespace \(written by Deno without --allow-ffi\?\); where it runs,/,
   },
   "a live process with another start time, whose record has no time namespace": {
     owner: (place) => ownerOf(sleeper(place), { startTime: "1", timeNamespace: undefined }),
