@@ -40,12 +40,12 @@ function advice(path: string, { holder, doubt, breakable }: InTheWay): string {
     return `. It counts as held because ${doubt}${how}`;
   }
   if (holder?.pid === process.pid) return "";
-  // The first process of a system or a container ends with all others in it.
-  if (holder?.pid === 1) return ". It is free as soon as that process releases it or ends";
   // Without a record of ours a child may share the lock, and keep it when its parent ends.
-  return holder?.nonce
-    ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
-    : `. "fuser -v ${path}" names the processes that have it open`;
+  if (!holder?.nonce) return `. "fuser -v ${path}" names the processes that have it open`;
+  // Without a start time another process may have its number by now, and with the first process of a system or a
+  // container all others in it end.
+  const how = holder.startTime && holder.pid !== 1 ? ` ("kill ${holder.pid}" ends it)` : "";
+  return `. It is free as soon as that process releases it or ends${how}`;
 }
 
 /** The wait could never end. */
