@@ -4,10 +4,11 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
+import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
-import { deadOwner, ELSEWHERE, kinds, leave, startTimeOf, until } from "./pid_files.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
 
 /** What an agent answers to "look". */
 type Look = LockStatus & { phrases: string[] };
@@ -258,6 +259,35 @@ test("inspect() calls a lock unknown whose PID file or record is another host's,
       assertEquals(status.state, state, status.reason);
       assertMatch(said(status.reason), state === "stale" ? /there is no process \d+$/ : /it runs on another host/);
     }
+  }
+});
+
+/** Of a Deno without FFI: it does not say where it ran. */
+const BLIND = { bootId: undefined, pidNamespace: undefined, timeNamespace: undefined, host: undefined };
+
+test("inspect() calls a record stale that does not say where its writer ran, as the kernel shows no lock of any, and its PID file unknown", ({ path }) => {
+  leave(path("record"), deadOwner(BLIND));
+  leave(path("file.pid"), deadOwner(BLIND));
+  leave(path("living"), ownerOf(process.pid, BLIND));
+  const seen = ["record", "file", "living"].map((name) => Lock.inspect(path(name)));
+  const isSure = system().fileSystem(path(".")) === "local";
+  assertEquals(seen.map(({ state }) => state), [isSure ? "stale" : "unknown", "unknown", "unknown"]);
+  if (isSure) assertMatch(said(seen[0].reason), /there is no process \d+$/);
+  assertMatch(seen[1].reason, /its record has no pidNamespace/);
+});
+
+test("inspect() does not take another PID namespace's record for that of a holder that has the same number here", async (place) => {
+  const { path, child } = place;
+  for (
+    const [name, fields, isIts] of [["blind", BLIND, true], ["there", { pidNamespace: "4026539999" }, false]] as const
+  ) {
+    const holder = child("flock", ["-F", path(name), "sh", "-c", "echo granted; exec cat"]);
+    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    const record = ownerOf(holder.pid, fields);
+    leave(path(name), record);
+    const status = Lock.inspect(path(name));
+    assertEquals([status.state, pids(status)], ["held", [holder.pid]]);
+    assertEquals(status.holder?.nonce === record.nonce, isIts, status.reason);
   }
 });
 
