@@ -62,6 +62,8 @@ export interface InTheWay {
   readonly here?: boolean;
   /** Why it counts as held, unless the holder is known to be alive, here. */
   readonly doubt?: string;
+  /** It is a PID file whose owner cannot be judged from here: a person can, with `holdfast break`. */
+  readonly breakable?: boolean;
 }
 
 /** What one try comes to. */

@@ -4,7 +4,7 @@
  * and keep (leveldb#623), and which the flock(1) command locks for another.
  * What a process has open, `/proc/PID/fdinfo` tells.
  */
-import { judge } from "./owner.ts";
+import { isElsewhere, judgeNumber, type ProcessState } from "./owner.ts";
 import { LockHolder } from "./record.ts";
 import { type KernelLock, LockTable } from "./sys/locks.ts";
 import type { FileStat, System } from "./sys/sys.ts";
@@ -21,12 +21,16 @@ export interface Holders {
   readonly changed: boolean;
 }
 
-/** The holders of the locks that the kernel lists on a file. `recorded`: whom its record names, read after the list. */
+/**
+ * The holders of the locks that the kernel lists on a file. `recorded`: whom its record names, read after the list;
+ * `author`: what is known of that process.
+ */
 export function holdersOf(
   sys: System,
   locks: readonly KernelLock[],
   stat: FileStat,
   recorded: LockHolder | undefined,
+  author: ProcessState["state"] | undefined,
 ): Holders {
   const mounts = sys.mounts();
   const hasIt = hasLockOf(sys, stat, mounts);
@@ -40,7 +44,7 @@ export function holdersOf(
   const remarks: string[] = [];
   let changed = false;
   for (const lock of locks) {
-    const { found, remark, gone } = holderOf(sys, lock, recorded, hasIt, isStill);
+    const { found, remark, gone } = holderOf(sys, lock, recorded, author, hasIt, isStill);
     if (gone) changed = true;
     for (const each of found) holders.set(each.pid, each);
     if (remark) remarks.push(remark);
@@ -82,12 +86,12 @@ function holderOf(
   sys: System,
   lock: KernelLock,
   recorded: LockHolder | undefined,
+  author: ProcessState["state"] | undefined,
   hasIt: (pid: number) => boolean | undefined,
   isStill: (lock: KernelLock) => boolean,
 ): { found: LockHolder[]; remark?: string; gone?: true } {
   const { pid, mode } = lock;
-  const alive = pid > 0 && judge({ pid }, sys).state !== "dead"; // a zombie has no files
-  const author = recorded && judge(recorded, sys).state;
+  const alive = pid > 0 && judgeNumber(pid, undefined, sys).state !== "dead"; // a zombie has no files
   const isRecorded = recorded !== undefined && author === "alive";
   // The kernel and a living process' record agree. It clears that before it closes the file.
   if (alive && isRecorded && recorded.pid === pid) return { found: [recorded] };
@@ -99,7 +103,9 @@ function holderOf(
   };
   let has = alive ? hasIt(pid) : false;
   if (alive && has === false && isStill(lock)) has = hasIt(pid); // it has taken it again meanwhile
-  if (has) return { found: [named(pid)] };
+  // The kernel says that it has the lock; a record with its number that does not say where it is from is its own.
+  const isAuthor = recorded?.pid === pid && author === "unknown" && !isElsewhere(recorded, sys.self());
+  if (has) return { found: [isAuthor ? recorded : named(pid)] };
   if (has === undefined) {
     return {
       found: [named(pid)],

@@ -4,12 +4,13 @@ import { pidPath, readEntry } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
 import { holdersOf } from "./holders.ts";
 import type { LockBackend, LockMode } from "./options.ts";
-import { judge } from "./owner.ts";
+import { isElsewhere, judge, judgeNumber } from "./owner.ts";
 import { placeOf } from "./place.ts";
 import { read, type Reading } from "./reading.ts";
 import { LockHolder } from "./record.ts";
 import { holdsHere } from "./registry.ts";
 import { type KernelLock, LockTable } from "./sys/locks.ts";
+import { INITIAL_PID_NAMESPACE } from "./sys/proc.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
 /** What is known of a lock. */
@@ -76,9 +77,6 @@ export function inspectPidFile(sys: System, path: string): LockStatus | undefine
   return { path, state, backend: "pidfile", mode: holder?.mode, holder, holders, reason: owner.reason };
 }
 
-/** The PID namespace that sees every process, and so every line of `/proc/locks`: PROC_PID_INIT_INO, <linux/proc_ns.h>. */
-const INITIAL_NAMESPACE = "4026531836";
-
 /** It changes hands between two readings: no more often than that in a row, or it counts as held. */
 const READINGS = 5;
 
@@ -89,6 +87,9 @@ const READINGS = 5;
  * the lock with it: 1 of 600,000 tries beside 10,000 looks was refused by nobody.
  */
 const SETTLED = 2;
+
+/** Why a lock is held that this thread holds. */
+const BY_US = "this process holds it";
 
 /** Why a lock is free, where there is nothing else to be said. */
 export const FREE = "the kernel shows no lock on it";
@@ -143,7 +144,7 @@ export function judgeKernel(
   if (holdsHere(stat.identity)) {
     const self = sys.self();
     const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
-    return { ...status, state: "held", mode: holder.mode, holder, holders: [holder], reason: "this process holds it" };
+    return { ...status, state: "held", mode: holder.mode, holder, holders: [holder], reason: BY_US };
   }
   const lessee = table?.lessee(stat);
   if (lessee !== undefined || hidden === "leased") {
@@ -158,14 +159,14 @@ export function judgeKernel(
   }
   const unlisted = table === undefined
     ? "/proc/locks cannot be read here"
-    : sys.self().pidNamespace !== INITIAL_NAMESPACE
+    : sys.self().pidNamespace !== INITIAL_PID_NAMESPACE // which sees every process, and so every line
     ? "/proc/locks shows only this PID namespace's processes (a container?)"
     : undefined;
   if (unlisted !== undefined) {
     const unseen = `${unlisted}, so a holder without a record would not be seen`;
     if (hidden) return { path, state: "unknown", holders: [], reason: `it may not be read, and ${unlisted}` };
     if (!before) return { path, state: "free", holders: [], reason: `it holds no record; ${unseen}` };
-    const owner = judge(before, sys);
+    const owner = judge(before, sys, sys.fileSystem(path));
     const state = STATES[owner.state];
     return { ...status, state, reason: `${owner.reason}; ${unseen}` };
   }
@@ -178,13 +179,20 @@ export function judgeKernel(
   }
   const after = again();
   if (after?.holder?.nonce !== before.nonce || after?.holder?.pid !== before.pid) return undefined;
-  const owner = judge(before, sys);
-  if (owner.state === "dead") {
+  const owner = judge(before, sys, sys.fileSystem(path));
+  // Of a process that does not say where it ran (Deno without FFI) there is no more to know: on a local disk the kernel
+  // would show its lock, in whatever container.
+  const number = owner.state === "unknown" && !isElsewhere(before, sys.self()) && sys.way !== undefined &&
+      placeOf(sys, path) === undefined
+    ? judgeNumber(before.pid, undefined, sys)
+    : undefined;
+  const dead = [owner, number].find((each) => each?.state === "dead");
+  if (dead) {
     return {
       ...status,
       state: "stale",
       waiters,
-      reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
+      reason: `${FREE}, and its last holder left a record: ${dead.reason}`,
     };
   }
   // By bare number another program's PID file, which locks nothing: only where the kernel lists every lock, and a
@@ -211,7 +219,8 @@ function heldByKernel(
   recorded: LockHolder | undefined,
 ): LockStatus | undefined {
   const [{ mode }] = locks;
-  const { holders, remarks, changed } = holdersOf(sys, locks, stat, recorded);
+  const author = recorded && judge(recorded, sys, sys.fileSystem(path)).state;
+  const { holders, remarks, changed } = holdersOf(sys, locks, stat, recorded, author);
   // Whoever took it lives and has it no longer, and nobody else has it: released since.
   if (holders.length === 0 && (changed || locks.every(({ pid }) => pid > 0 && sys.exists(pid) !== "gone"))) {
     return undefined;
@@ -238,8 +247,9 @@ export function whoHolds(sys: System, path: string): InTheWay {
   if (state === "free" || state === "stale") return {};
   if (!holder) return { doubt: reason };
   if (state === "unknown") return { holder, doubt: reason };
-  const owner = judge(holder, sys);
   const others = holders.length - 1;
+  if (reason === BY_US) return { holder, others }; // Deno without FFI could not judge itself
+  const owner = judge(holder, sys, sys.fileSystem(path));
   const doubt = owner.state === "alive" ? undefined : `the kernel refuses it; of that process, ${owner.reason}`;
   return { holder, others, doubt };
 }

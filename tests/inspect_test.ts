@@ -4,10 +4,11 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
+import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
-import { deadOwner, kinds, leave, startTimeOf, until } from "./pid_files.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
 
 /** What an agent answers to "look". */
 type Look = LockStatus & { phrases: string[] };
@@ -251,7 +252,7 @@ test("inspect() names the holder of a PID file, and of a stale one the dead one,
 
 test("inspect() calls a lock unknown whose PID file or record is another host's, and one that a dead process left on this one stale", ({ path }) => {
   for (
-    const [name, fields, state] of [["there", { host: "some-other-host" }, "unknown"], ["here", {}, "stale"]] as const
+    const [name, fields, state] of [["there", ELSEWHERE, "unknown"], ["here", {}, "stale"]] as const
   ) {
     for (const file of [name, `${name}2.pid`]) leave(path(file), deadOwner(fields));
     for (const status of [Lock.inspect(path(name)), Lock.inspect(path(`${name}2`))]) {
@@ -261,13 +262,41 @@ test("inspect() calls a lock unknown whose PID file or record is another host's,
   }
 });
 
+/** Of a Deno without FFI: it does not say where it ran. */
+const BLIND = { bootId: undefined, pidNamespace: undefined, timeNamespace: undefined, host: undefined };
+
+test("inspect() calls a record stale that does not say where its writer ran, as the kernel shows no lock of any, and its PID file unknown", ({ path }) => {
+  leave(path("record"), deadOwner(BLIND));
+  leave(path("file.pid"), deadOwner(BLIND));
+  leave(path("living"), ownerOf(process.pid, BLIND));
+  const seen = ["record", "file", "living"].map((name) => Lock.inspect(path(name)));
+  const isSure = system().fileSystem(path(".")) === "local";
+  assertEquals(seen.map(({ state }) => state), [isSure ? "stale" : "unknown", "unknown", "unknown"]);
+  if (isSure) assertMatch(said(seen[0].reason), /there is no process \d+$/);
+  assertMatch(seen[1].reason, /its record has no pidNamespace/);
+});
+
+test("inspect() does not take another PID namespace's record for that of a holder that has the same number here", async (place) => {
+  const { path, child } = place;
+  for (
+    const [name, fields, isIts] of [["blind", BLIND, true], ["there", { pidNamespace: "4026539999" }, false]] as const
+  ) {
+    const holder = child("flock", ["-F", path(name), "sh", "-c", "echo granted; exec cat"]);
+    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    const record = ownerOf(holder.pid, fields);
+    leave(path(name), record);
+    const status = Lock.inspect(path(name));
+    assertEquals([status.state, pids(status)], ["held", [holder.pid]]);
+    assertEquals(status.holder?.nonce === record.nonce, isIts, status.reason);
+  }
+});
+
 test("inspect() tells of the lock file or of the PID file beside it, whichever says more", ({ path }) => {
-  const there = { host: "some-other-host" };
   for (
     const [name, record, pidFile, state, backend] of [
       ["dead beside dead", {}, {}, "stale", "flock"],
-      ["dead beside unknown", there, {}, "unknown", "flock"],
-      ["unknown beside dead", {}, there, "unknown", "pidfile"],
+      ["dead beside unknown", ELSEWHERE, {}, "unknown", "flock"],
+      ["unknown beside dead", {}, ELSEWHERE, "unknown", "pidfile"],
       ["dead beside free", undefined, {}, "stale", "pidfile"],
     ] as const
   ) {

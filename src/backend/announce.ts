@@ -1,6 +1,6 @@
 /** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
 import type { Named, Request } from "../backend.ts";
-import { judge } from "../owner.ts";
+import { judgeNumber } from "../owner.ts";
 import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { recordOf } from "./entry.ts";
@@ -28,7 +28,7 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
   const before = file.read(RECORD_LIMIT + 1); // 4
   const content = parse(before);
   const pid = barePid(content);
-  const owner = pid === undefined ? undefined : judge({ pid }, sys);
+  const owner = pid === undefined ? undefined : judgeNumber(pid, undefined, sys);
   // Who lives has not died. (Without the right to ask, it is taken for the last holder, as every record is.)
   const named = pid !== undefined && owner?.state === "alive" ? { pid, reason: owner.reason } : undefined;
   const stale = "holder" in content && !named ? content.holder : undefined;

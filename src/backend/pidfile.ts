@@ -19,9 +19,9 @@ import {
   isLeased,
   linkPath,
   pidPath,
+  pidRecordOf,
   readContent,
   readEntry,
-  recordOf,
   refusalBy,
   temporaryPath,
 } from "./entry.ts";
@@ -146,7 +146,7 @@ function withLink<T extends Step | undefined>(sys: System, link: string, call: (
 /** A6. Nobody else may: our link stands, and everybody who comes later finds it. */
 function replace(sys: System, request: Request, nonce: string): void {
   const temporary = temporaryPath(request.path, sys.self().pid, nonce);
-  sys.create(temporary, recordOf(sys, request, nonce), request.fileMode);
+  sys.create(temporary, pidRecordOf(sys, request, nonce), request.fileMode);
   try {
     sys.rename(temporary, pidPath(request.path));
   } catch (error) {
@@ -199,7 +199,7 @@ function kernelHolder(sys: System, path: string): Refusal | undefined {
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
-  const recorded = holder !== undefined && judge(holder, sys).state !== "dead";
+  const recorded = holder !== undefined && judge(holder, sys, sys.fileSystem(path)).state !== "dead";
   return recorded ? { token: stat.identity, who: () => whoHolds(sys, path) } : kernelLocksSeen(sys, path);
 }
 

@@ -8,7 +8,7 @@ import { SystemError } from "../sys/sys.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { byWhom } from "./held.ts";
-import { howToEnd, howToGoOn, isStopped, keepersOf, named } from "./keepers.ts";
+import { howToEnd, howToGoOn, isBareNumber, isStopped, keepersOf, named } from "./keepers.ts";
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
 import { NAME } from "./version.ts";
@@ -81,15 +81,15 @@ function whatFrees(status: LockStatus): string {
     const how = isOurs
       ? [`--signal asks pid ${holder.pid} to go ("${NAME} run" passes that on to its COMMAND)`, howToGoOn(keepers)]
         .filter(Boolean).join("; ")
-      : howToEnd(keepers, path);
+      : howToEnd(keepers, path, true);
     return `it is free when each of these has released it or ended: ${named(keepers)}. ${how}`;
   }
   if (keepers.length === 0) return "nobody of this machine can be named as its holder";
   if (!isOurs) {
-    const who = status.backend === "pidfile"
+    const who = isBareNumber(status)
       ? `the number in ${shown(pidPath(path))}, which may be another program's, is that of`
       : "it is held by";
-    return `${who} ${named(keepers)}; ${howToEnd(keepers, path)}`;
+    return `${who} ${named(keepers)}; ${howToEnd(keepers, path, !isBareNumber(status))}`;
   }
   return ["--signal asks its holder to go", howToGoOn(keepers)].filter(Boolean).join("; ");
 }

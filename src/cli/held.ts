@@ -5,7 +5,8 @@ import { NAME } from "./version.ts";
 import { age, ago, printable, shown, span } from "./words.ts";
 
 /** Who holds a lock, and since when. */
-export function byWhom({ path, state, holder, holders, reason: raw }: LockStatus): string {
+export function byWhom(status: LockStatus): string {
+  const { path, state, holder, holders, reason: raw } = status;
   const reason = printable(raw);
   if (!holder) {
     return `by a process that left no record; it counts as held because ${reason} ` +
@@ -15,9 +16,15 @@ export function byWhom({ path, state, holder, holders, reason: raw }: LockStatus
   const rest = holders.slice(1 + NAMED).length;
   const others = holders.slice(1, 1 + NAMED).map(({ pid }, i) => `${i === 0 ? ", and by pid " : ", "}${pid}`).join("") +
     (rest > 0 ? ` and ${rest} more` : "");
-  const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
+  const doubt = state === "unknown" ? `; it counts as held because ${reason}${howToSettle(status)}` : "";
   return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
 }
+
+/** What a person can do about a PID file whose owner cannot be judged from here. */
+export const howToSettle = ({ path, state, backend }: LockStatus): string =>
+  state === "unknown" && backend === "pidfile"
+    ? `. If no process holds it any more, "${NAME} break ${shown(path)}" removes its PID file`
+    : "";
 
 /** So many more are named in the line, by number. */
 const NAMED = 8;

@@ -1,5 +1,6 @@
 /** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
 import type { LockStatus } from "../../mod.ts";
+import { pidPath } from "../backend/entry.ts";
 import { hasLockOf, search } from "../holders.ts";
 import { judge } from "../owner.ts";
 import { system } from "../sys/mod.ts";
@@ -27,12 +28,21 @@ const DESCRIBED = 4, NAMED = 12;
 /** A command takes no more columns than that where several stand in a line. */
 const WIDEST = 50;
 
+/** Whether all that is known of its owner is a number in a PID file: in a container it is another process's. */
+export const isBareNumber = ({ backend, holder }: LockStatus): boolean =>
+  backend === "pidfile" && holder !== undefined && holder.nonce === undefined;
+
 /** The holders of this machine that `inspect` has found. */
-export function holdersHere({ state, holders }: LockStatus): Keeper[] {
+export function holdersHere(status: LockStatus): Keeper[] {
+  const { path, state, backend, holders } = status;
   if (state !== "held") return [];
   const sys = system();
-  return holders.filter((each) => judge(each, sys).state === "alive")
+  const physical = sys.physical(path);
+  const fileSystem = sys.fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
+  const found = holders.filter((each) => judge(each, sys, fileSystem).state === "alive")
     .map(({ pid, command }) => seen(pid, command));
+  // A bare number's process is shown, and never signalled: so nothing is said of what would make it go on.
+  return isBareNumber(status) ? found.map((each) => ({ ...each, stopped: false })) : found;
 }
 
 /**
@@ -78,16 +88,15 @@ export function howToGoOn(keepers: readonly Keeper[]): string {
     : `"kill -CONT ${stopped.join(" ")}" lets ${stopped.length > 1 ? "those that are" : "what is"} stopped go on`;
 }
 
-/** What ends them; never the process that a system or a container lives and dies with. */
-export function howToEnd(keepers: readonly Keeper[], path: string): string {
+/** What ends them; never the process that a system or a container lives and dies with, nor one that may be no holder. */
+export function howToEnd(keepers: readonly Keeper[], path: string, areHolders: boolean): string {
   const pids = keepers.map(({ pid }) => pid).filter((pid) => pid !== 1);
   const first = pids.length < keepers.length
     ? "pid 1 is the first process of this system, or container, and stays"
     : "";
   if (pids.length > DESCRIBED + NAMED) return `"fuser -v ${shown(path)}" names all that have it open`;
   const [what, whom] = pids.length > 1 ? ["they are", "them"] : ["it is", "it"];
-  const ways = pids.length === 0
-    ? ""
-    : `"ps -fp ${pids.join(",")}" shows what ${what}, and "kill ${pids.join(" ")}" asks ${whom} to go`;
+  const ways = pids.length === 0 ? "" : `"ps -fp ${pids.join(",")}" shows what ${what}` +
+    (areHolders ? `, and "kill ${pids.join(" ")}" asks ${whom} to go` : "");
   return [ways, first, howToGoOn(keepers)].filter((each) => each !== "").join("; ");
 }

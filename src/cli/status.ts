@@ -5,6 +5,7 @@ import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod
 import { FREE } from "../inspect.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
+import { howToSettle } from "./held.ts";
 import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
 import { type Column, table } from "./table.ts";
@@ -90,7 +91,9 @@ function look(path: string): LockStatus {
 /** All that is known, for people. */
 function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number, stays: boolean): string {
   const doubts = statuses.filter(({ state }) => state === "unknown")
-    .map(({ path, reason }) => `${paint("red", "unknown")}: ${shown(naming(path))}: ${printable(reason)}\n`);
+    .map((status) =>
+      `${paint("red", "unknown")}: ${shown(naming(status.path))}: ${printable(status.reason)}${howToSettle(status)}\n`
+    );
   // "free" alone would calm whoever has mistyped the name.
   const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
     .map(({ path }) => `${shown(naming(path))}: there is no ${whatIsMissing(path)}: ${whyMissing(path)}\n`);

@@ -7,7 +7,16 @@ import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
 import type { Flock } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
-import { allProcesses, descriptorLocks, look, type Reader, surroundings, unseen } from "./proc.ts";
+import {
+  allProcesses,
+  descriptorLocks,
+  look,
+  namespaceOf,
+  type Reader,
+  showsOwnNamespace,
+  surroundings,
+  unseen,
+} from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import { fileSystemName } from "./statfs.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
@@ -99,6 +108,7 @@ function assemble(runtime: Runtime): System {
   const { disk, way, why } = chooseDisk(runtime, loaded);
   const reader = makeReader(runtime, calls);
   const pid = process.pid;
+  const others = ownNumbers(reader, pid);
   const ask = (other: number): "exists" | "gone" | SystemError => {
     if (calls) return calls.exists(other);
     if (!runtime.may.kill()) {
@@ -108,7 +118,7 @@ function assemble(runtime: Runtime): System {
     return code === undefined ? "exists" : existence(code);
   };
   let identity: Identity | undefined;
-  const self = () => identity ??= identify(runtime, calls, reader, pid);
+  const self = () => identity ??= identify(runtime, calls, reader, others, pid);
   return {
     ...disk,
     // On an unknown system O_NOFOLLOW may be missing and a PID may mean something else: no lock that is not one.
@@ -123,7 +133,7 @@ function assemble(runtime: Runtime): System {
       if (answer !== "gone" || process.platform !== "freebsd") return answer;
       return unseen(owner, self().uid, () => ask(1) === "exists");
     },
-    look: (other) => look(process.platform, other, reader),
+    look: (other) => look(process.platform, other, others),
     physical: (path) => runtime.physical?.(path) ?? path,
     own: (file) => reader.text(`/proc/self/${file}`),
     mounts: () => reader.text("/proc/self/mountinfo"),
@@ -131,8 +141,8 @@ function assemble(runtime: Runtime): System {
       const type = permittedType(runtime, calls, path);
       return type === undefined ? undefined : fileSystemName(type);
     },
-    descriptorLocks: (other) => descriptorLocks(other, reader),
-    all: () => allProcesses(reader),
+    descriptorLocks: (other) => descriptorLocks(other, others),
+    all: () => allProcesses(others),
     signal(other, name) {
       if (calls) return calls.signal(other, signals()[name]);
       if (!runtime.may.kill()) {
@@ -143,7 +153,7 @@ function assemble(runtime: Runtime): System {
       return code === "ESRCH" ? "gone" : new SystemError(code, `kill(2) answered ${code}`);
     },
     kernelLocks() {
-      const again = () => reader.text("/proc/locks");
+      const again = () => others.text("/proc/locks");
       const text = again();
       // Beyond a page it is no snapshot, and a line can be missed while others go: in 1 of 10,000 cases two
       // readings in a row missed a lock that was held throughout.
@@ -200,14 +210,32 @@ function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
   };
 }
 
-function identify(runtime: Runtime, calls: Calls | undefined, reader: Reader, pid: number): Identity {
-  const { startTime, command, jailed } = look(process.platform, pid, reader) ?? {};
+/** A reader of what `/proc` says of processes by their numbers: of nothing where they are not this process's numbers. */
+function ownNumbers(reader: Reader, pid: number): Reader {
+  let own: boolean | undefined;
+  const trusts = () => own ??= !hasLinuxKernel(process.platform) || showsOwnNamespace(reader, pid);
+  return {
+    ...reader,
+    text: (path) => trusts() ? reader.text(path) : undefined,
+    list: (path) => trusts() ? reader.list(path) : undefined,
+  };
+}
+
+function identify(
+  runtime: Runtime,
+  calls: Calls | undefined,
+  reader: Reader,
+  others: Reader,
+  pid: number,
+): Identity {
+  const { startTime, command, jailed } = look(process.platform, pid, others) ?? {};
   const [program, ...args] = process.argv;
   return {
     pid,
     startTime,
-    ...surroundings(reader),
-    ...(jailed === undefined ? {} : { pidNamespace: jailed ? "jail" : "host" }),
+    ...(hasLinuxKernel(process.platform)
+      ? surroundings(reader)
+      : { pidNamespace: namespaceOf(process.platform, jailed) }),
     host: (calls ? calls.hostname() : runtime.may.hostname() ? attempt(() => os().hostname()) : undefined) || undefined,
     uid: calls ? calls.uid() : runtime.may.uid() ? attempt(() => process.getuid?.()) : undefined,
     command: command ?? [nodePath().basename(program), ...args].join(" "),

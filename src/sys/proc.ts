@@ -103,15 +103,52 @@ export function look(platform: string, pid: number, reader: Reader): ProcessLook
   return line === undefined ? undefined : parsePs(line, platform);
 }
 
-/** PROC_TIME_INIT_INO, <linux/proc_ns.h>. */
-const FIRST_TIME_NAMESPACE = "4026531834";
+/** The PID namespace that a machine boots in, and that sees every process: PROC_PID_INIT_INO, <linux/proc_ns.h>. */
+export const INITIAL_PID_NAMESPACE = "4026531836";
 
-/** The boot and the PID namespace that this process lives in. */
-export function surroundings(reader: Reader): { bootId?: string; pidNamespace?: string; timeNamespace?: string } {
-  const time = /^time:\[(\d+)\]$/.exec(reader.link("/proc/self/ns/time") ?? "")?.[1];
+/** The time namespace that a machine boots in: PROC_TIME_INIT_INO, <linux/proc_ns.h>. */
+const INITIAL_TIME_NAMESPACE = "4026531834";
+
+/** What stands for the PID namespace in any jail of FreeBSD. */
+export const JAIL = "jail";
+
+/** Which boot and which namespaces this process lives in; undefined for what it cannot know. */
+export interface Surroundings {
+  readonly bootId?: string;
+  readonly pidNamespace?: string;
+  readonly timeNamespace?: string;
+}
+
+/** By Linux's `/proc/self`, which is this process whatever PID namespace `/proc` shows. */
+export function surroundings(reader: Reader): Surroundings {
+  const namespace = (name: string) =>
+    new RegExp(`^${name}:\\[(\\d+)\\]$`).exec(reader.link(`/proc/self/ns/${name}`) ?? "")?.[1];
+  // A kernel without time namespaces (before 5.6) has one clock. That is known, and a link that is hidden is not.
+  const hasNone = () => reader.list("/proc/self/ns")?.includes("time") === false;
   return {
     bootId: reader.text("/proc/sys/kernel/random/boot_id")?.trim() || undefined,
-    pidNamespace: /^pid:\[(\d+)\]$/.exec(reader.link("/proc/self/ns/pid") ?? "")?.[1],
-    timeNamespace: time === FIRST_TIME_NAMESPACE ? undefined : time,
+    pidNamespace: namespace("pid"),
+    timeNamespace: namespace("time") ?? (hasNone() ? INITIAL_TIME_NAMESPACE : undefined),
   };
+}
+
+/**
+ * What stands for the PID namespace where there is none: the name of the system, for a folder may be shared with
+ * another one on the same machine, whose processes have other numbers. `jailed`: undefined where that is not known.
+ */
+export function namespaceOf(platform: string, jailed: boolean | undefined): string | undefined {
+  if (platform === "darwin") return "darwin";
+  return platform !== "freebsd" || jailed === undefined ? undefined : jailed ? JAIL : "host";
+}
+
+/**
+ * Whether the numbers in `/proc` are those of this process's own PID namespace. They are those of the namespace that
+ * mounted it: after `unshare -pf` without --mount-proc they are the outer processes' (a living owner was called a
+ * thread, or a later process), and after `nsenter -m` the container's. `/proc/self` is missing, or says so by `Pid`,
+ * and by an `NSpid` (since Linux 4.1) of more numbers than one.
+ */
+export function showsOwnNamespace(reader: Reader, pid: number): boolean {
+  const status = reader.text("/proc/self/status") ?? "";
+  const numbers = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, "m").exec(status)?.[1].trim().split(/\s+/);
+  return numbers("Pid")?.[0] === String(pid) && (numbers("NSpid")?.length ?? 1) === 1;
 }

@@ -1,6 +1,7 @@
 /** `holdfast break`: shows, asks, and then removes by a takeover, or signals; and never a living holder's. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { CLI, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { type Place, test, within } from "../harness.ts";
@@ -61,6 +62,18 @@ for (const kind of FFI_KINDS) {
     assertEquals((await holdfast(place, kind, ["run", "-n", path, "true"])).code, 0);
   });
 }
+
+test("holdfast run and status name break where a PID file does not say where its owner ran, and break removes it", async (place) => {
+  const path = plant(place, { host: undefined, runtime: "deno/2.9.6" });
+  const run = await holdfast(place, "bun", ["run", "-n", path, "true"]);
+  const status = await holdfast(place, "bun", ["status", path]);
+  const how = `If no process holds it any more, "holdfast break ${path}" removes its PID file\n`;
+  assertEquals([run.code, status.code], [1, 3]);
+  for (const words of [run.err, status.out]) assertStringIncludes(words, how);
+  assertStringIncludes(run.err, "its record has no pidNamespace");
+  assertEquals((await holdfast(place, "bun", ["break", "--yes", path])).code, 0);
+  assertEquals((await holdfast(place, "bun", ["run", "-n", path, "true"])).code, 0);
+});
 
 test("holdfast break asks on a terminal: n leaves everything, y removes it", async (place) => {
   const path = plant(place);
@@ -167,6 +180,17 @@ test("holdfast break and status name all that have the lock's open file, and wha
   const first = await holdfast(place, "bun", ["break", "./first.lock"]);
   assertMatch(first.err, /the number in \S+first\.lock\.pid, .* is that of pid 1 \(.+\); pid 1 is the first process/);
   assert(!/kill/.test(first.err), first.err);
+  // Another program's number may be of another PID namespace: it is shown, and not to be signalled, nor woken.
+  writeFileSync(path("number.lock.pid"), `${heir}\n`);
+  for (const signal of ["SIGCONT", "SIGSTOP"] as const) {
+    process.kill(heir, signal);
+    await until("it is so", () => (stateOf(heir) === "T") === (signal === "SIGSTOP"));
+    const number = await holdfast(place, "bun", ["break", "./number.lock"]);
+    assertMatch(number.err, new RegExp(`is that of pid ${heir} .*"ps -fp ${heir}" shows what it is\n$`));
+    const { out } = await holdfast(place, "bun", ["status", "./number.lock"]);
+    assert(!/kill/.test(number.err + out), number.err + out);
+  }
+  process.kill(heir, "SIGCONT");
   for (const each of [shell, taker, ...readers]) each.write("go\n");
   for (const each of [shell, taker, ...readers]) await within(10_000, each.ended);
 });
