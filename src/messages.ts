@@ -1,5 +1,5 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { Named, Refusal } from "./backend.ts";
+import type { InTheWay, Named, Refusal } from "./backend.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -13,7 +13,8 @@ import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
-  const { holder, others, doubt, here } = refusal.who();
+  const inTheWay = refusal.who();
+  const { holder, others, here, unseen } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
@@ -21,9 +22,11 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
     ? `held by ${holder}, which is this very process, by another Lock object`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
+    : unseen
+    ? "held by a process that cannot be seen from here"
     : "held by a process that left no record";
   return new LockTimeoutError(
-    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, holder, doubt)}`,
+    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, inTheWay)}`,
     {
       code: "ETIMEDOUT",
       path,
@@ -32,14 +35,15 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   );
 }
 
-/** Whoever is told to end a process must be told of the right one: only where it is known to be alive, here. */
-function advice(path: string, holder: LockHolder | undefined, doubt: string | undefined): string {
+/** A person who is told to end a process must be told of the right one: only where it is proven to have the lock. */
+function advice(path: string, { holder, doubt, proof }: InTheWay): string {
   if (doubt) return `. It counts as held because ${doubt}`;
   if (holder?.pid === process.pid) return "";
   // Without a record of ours a child may share the lock, and keep it when its parent ends.
-  return holder?.nonce
+  if (!holder?.nonce) return `. "fuser -v ${path}" names the processes that have it open`;
+  return proof === true
     ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
-    : `. "fuser -v ${path}" names the processes that have it open`;
+    : `. That this process holds it is not proven: ${proof ?? "nothing shows it"}`;
 }
 
 /** The wait could never end. */

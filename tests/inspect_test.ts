@@ -46,12 +46,16 @@ test("descriptorLocks() tells what may not be seen from what is not there", () =
     list: () => files && [".", "..", ...Object.keys(files)],
     text: (file) => hidden ? undefined : files?.[file.split("/")[4]],
     link: () => undefined,
+    stat: () => undefined,
     ps: () => undefined,
   });
   const line = "1: FLOCK  ADVISORY  WRITE 7 fe:00:1 0 EOF";
   const files = { 0: "pos:\t0\n", 1: `pos:\t0\nlock:\t${line}\n`, 2: `lock:\t${line}\nlock:\t${line}\n` };
-  assertEquals(descriptorLocks(7, reader(files)), `${line}\n`.repeat(3));
-  assertEquals(descriptorLocks(7, reader({})), "", "it has nothing open");
+  assertEquals(descriptorLocks(7, reader(files)), [
+    { fd: "1", locks: `${line}\n` },
+    { fd: "2", locks: `${line}\n`.repeat(2) },
+  ]);
+  assertEquals(descriptorLocks(7, reader({})), [], "it has nothing open");
   // Older kernels list another user's descriptors, and refuse each.
   for (const hides of [reader(undefined), reader(files, true)]) assertEquals(descriptorLocks(7, hides), undefined);
 });

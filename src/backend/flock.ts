@@ -11,10 +11,11 @@ import { isUnder } from "../context.ts";
 import { whoHolds } from "../inspect.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { announce, NOTHING } from "./announce.ts";
-import { pidPath, readEntry, refusalBy } from "./entry.ts";
+import { pidPath, readEntry } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
 import { open, reopen, takeLock } from "./open.ts";
 import { isAbandoned } from "./pidfile.ts";
+import { refusalBy } from "./refusal.ts";
 import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
@@ -125,5 +126,5 @@ function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: b
   // A daemon may keep its own PID there, as daemons do, and lock `P` all the same. The bare PID: one with a PID
   // namespace beside it may be another's, in a container of its own.
   const own = entry.holder?.pid === sys.self().pid && Object.keys(entry.holder).length === 1;
-  return own ? {} : { refusal: refusalBy(entry) };
+  return own ? {} : { refusal: refusalBy(sys, path, entry) };
 }

@@ -13,18 +13,9 @@ import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import {
-  type Entry,
-  isLeased,
-  linkPath,
-  pidPath,
-  readContent,
-  readEntry,
-  recordOf,
-  refusalBy,
-  temporaryPath,
-} from "./entry.ts";
+import { type Entry, isLeased, linkPath, pidPath, readContent, readEntry, recordOf, temporaryPath } from "./entry.ts";
 import { takeLock } from "./open.ts";
+import { refusalBy } from "./refusal.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -93,7 +84,9 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
         abandoned.delete(root.nonce);
         return { at: "A1" };
       }
-      return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
+      return isDead(root, request)
+        ? { at: "A3", root, cur: root.nonce, hops: 0 }
+        : { refusal: refusalBy(sys, path, root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -109,7 +102,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
-        ? { refusal: refusalBy(step.other, "it takes the lock over from an owner that died") }
+        ? { refusal: refusalBy(sys, path, step.other, "it takes the lock over from an owner that died") }
         : { at: "A2" };
     case "A5":
       return withLink(sys, linkPath(path, step.cur), () => {
