@@ -22,6 +22,7 @@ const PLACELESS: Readonly<Record<string, string>> = {
   "owner_test.ts": "whether a process is alive",
   "owner_elsewhere_test.ts": "the same, in containers",
   "record_test.ts": "a record as text",
+  "stranger_test.ts": "who is signalled, which processes and modes decide",
   "sync_wait_test.ts": "deadlines of a wait that blocks",
   "sys_errno_test.ts": "the names of errors",
   "wait_test.ts": "the pauses of a wait",
