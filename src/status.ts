@@ -21,8 +21,9 @@ export interface LockStatus {
    * Whether every holder would be seen from here. If not, `holders` may lack
    * some, a lock that is `"free"` or `"stale"` may be held, and `reason` says why:
    * this process is in a PID namespace of its own (a container), `/proc/locks`
-   * or a process's files may not be read, or the file is not on a local disk.
-   * True for a lock that this process holds exclusively, for it has no other holder.
+   * or a process's files may not be read, or the file is not known to be on a
+   * local disk. True of a lock that this process holds exclusively: it has no
+   * other holder, unless two mounts or hosts may both be granted it.
    */
   readonly complete: boolean;
   /** What holds it, or held it last. */
@@ -49,24 +50,40 @@ export const isUncertain = ({ state, complete }: LockStatus): boolean =>
 /** Why a lock is free where its file was never made. */
 export const NO_FILE = "there is no lock file";
 
-/** What the file system of a path means for what is seen; undefined where it is a local disk, and hides nothing. */
-export function viewOf(sys: System, path: string): { readonly where: string; readonly hides: string } | undefined {
-  const place = placeOf(sys, path);
-  if (place === undefined) return undefined;
-  return place === "unknown"
-    ? { where: "", hides: "its file system is not known, so a holder on another host would not be seen" }
-    : {
-      where: `. It is on ${place.where}: ${place.words}`,
-      hides: "a holder on another host, or by another mount, would not be seen",
-    };
+/** What the file system of a path means for what is seen there. */
+interface View {
+  /** Where it is, for people; empty where that is not known. */
+  readonly where: string;
+  /** What would not be seen. */
+  readonly hides: string;
+  /** Whether an exclusive lock may have another holder. */
+  readonly both: boolean;
 }
 
-/** A status with what its place adds. Where there is no file nobody holds it, wherever that is. */
-export function inPlace(status: LockStatus, view: ReturnType<typeof viewOf>): LockStatus {
+/** undefined: it is on a local disk, and nothing is hidden by that. */
+export function viewOf(sys: System, path: string): View | undefined {
+  const place = placeOf(sys, path);
+  if (place === undefined) return undefined;
+  if (place === "unknown") {
+    return {
+      where: "",
+      hides: "its file system is not known, so a holder on another host would not be seen",
+      both: false,
+    };
+  }
+  const hides = "a holder on another host, or by another mount, would not be seen";
+  return { where: `. It is on ${place.where}: ${place.words}`, hides, both: place.both };
+}
+
+/** A status with what its place adds. */
+export function inPlace(status: LockStatus, view: View | undefined): LockStatus {
   if (!view) return status;
-  const { complete, reason } = status;
-  if (!complete || reason === NO_FILE) return { ...status, reason: reason + view.where };
-  return { ...status, complete: false, reason: `${reason}${view.where}; ${view.hides}` };
+  const { state, complete, mode, backend, reason } = status;
+  const isAlone = state === "held" && mode === "exclusive" && backend === "flock" && !view.both;
+  // Where there is no file nobody holds it, wherever that is.
+  const all = complete && (isAlone || reason === NO_FILE);
+  const why = complete && !all ? `; ${view.hides}` : "";
+  return { ...status, complete: all, reason: `${reason}${view.where}${why}` };
 }
 
 /**

@@ -4,6 +4,8 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
+import { placeOf } from "../src/place.ts";
+import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
@@ -320,6 +322,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   const { dir, path } = place;
   execFileSync("chmod", ["755", dir]);
   const user = await stranger(place);
+  const isLocal = placeOf(system(), path()) === undefined;
   const modes = [["open", 0o644], ["closed", 0o600]] as const;
   for (const [name, fileMode] of modes) {
     const lock = new Lock(path(name), { fileMode }).acquireSync();
@@ -327,6 +330,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
     const { state, backend, mode, holder, reason } = status;
     assertEquals([state, backend, mode, pids(status)], ["held", "flock", "exclusive", [process.pid]], reason);
     assertEquals(holder?.nonce !== undefined, name === "open", "the record, where it may be read");
+    if (isLocal) assertEquals(status.complete, name === "open", "a child may have it too");
     assert(holder?.command && status.phrases[0].startsWith(`pid ${process.pid} (${holder.command})`));
     if (name === "closed") assertMatch(reason, /which files pid \d+ has open cannot be seen from here/);
     lock.release();
@@ -346,7 +350,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   // Whoever took it is gone, and who has it now is hidden: nobody is named rather than somebody wrong.
   const { heir } = await killedFlock(place, path("orphan"));
   const orphan = await look(user, path("orphan"));
-  assertEquals([orphan.state, orphan.holders], ["held", []]);
+  assertEquals([orphan.state, orphan.complete, orphan.holders], ["held", false, []]);
   assertMatch(said(orphan.reason), /has ended; who has the same open file cannot be seen from here$/);
   await end(heir, dir);
 });
