@@ -1,5 +1,6 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
 import type { InTheWay, Named, Refusal } from "./backend.ts";
+import { CLOSED } from "./backend/descriptor.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -67,8 +68,11 @@ export function releasedError(path: string): LockNotHeldError {
 
 /** It is gone. */
 export function lostError(path: string, reason: string): LockLostError {
+  const culprit = reason.startsWith(CLOSED)
+    ? "look for what closes descriptors that it has not opened (a second close of one number?)"
+    : "look for what deletes files there (a tmp cleaner?)";
   const message = `Cannot keep ${quote(path)}: it was lost, because ${reason}. ` +
-    "Another process may have held it at the same time; look for what deletes files there (a tmp cleaner?)";
+    `Another process may have held it at the same time; ${culprit}`;
   return new LockLostError(message, { code: "ELOST", path });
 }
 

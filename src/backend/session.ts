@@ -14,6 +14,7 @@ import { isMainThread } from "../sys/mod.ts";
 import { holdsHere } from "../registry.ts";
 import type { Refusal } from "../backend.ts";
 import { type Access, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { isOurs } from "./descriptor.ts";
 import { takeLock } from "./open.ts";
 
 /** A lock file, open. */
@@ -66,9 +67,9 @@ export class Session {
     this.#for = who;
   }
 
-  /** The file that the last try kept; it is the caller's now. */
+  /** The file that the last try kept, unless other code has closed its descriptor since; it is the caller's now. */
   take(): Opened | undefined {
-    const opened = this.#opened;
+    const opened = this.#opened && isOurs(this.#opened) ? this.#opened : undefined;
     this.#opened = undefined;
     this.#reuses = opened !== undefined;
     return opened;

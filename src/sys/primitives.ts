@@ -68,6 +68,7 @@ function asSystemError(error: unknown): SystemError {
   if (name === "NotCapable" || code === "ERR_ACCESS_DENIED") {
     return new SystemError("EACCES", message, { cause: error });
   }
+  if (name === "BadResource") return new SystemError("EBADF", message, { cause: error }); // Deno's, of a closed file
   // Each names the errors that it knows. Of others Deno says UNKNOWN or shows the number, Node "Unknown system error
   // -122": so EDQUOT, where a user's quota is used up, was not known for what it is.
   const exact = osErrorName(process.platform, message);

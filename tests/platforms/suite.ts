@@ -15,6 +15,7 @@ export const RUNTIMES: readonly (readonly [name: string, runner: Runner])[] = [
 /** What a file system has no part in: the gate runs these on the machine's own. */
 const PLACELESS: Readonly<Record<string, string>> = {
   "channels_test.ts": "events in the process",
+  "closed_test.ts": "which file a process's descriptor is",
   "complete_test.ts": "what is seen of a lock from a container; tests/once/place_test.ts has FUSE",
   "deadlock_test.ts": "waiting for oneself",
   "layout_test.ts": "what the sources look like, and that an import does nothing",
