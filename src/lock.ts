@@ -1,10 +1,11 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
 import { acquire, acquireSync } from "./acquire.ts";
 import { namedPath } from "./directory.ts";
-import { inspectPath, type LockStatus } from "./inspect.ts";
+import { inspectPath } from "./inspect.ts";
 import { type AcquireOptions, type LockBackend, type LockOptions, settle, settlePath } from "./options.ts";
 import { type Held, mustBeFunction, run, runSync } from "./run.ts";
 import { State } from "./state.ts";
+import type { LockStatus } from "./status.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 
 /**

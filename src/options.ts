@@ -67,8 +67,11 @@ export interface AcquireOptions {
    * Asks the holder to hand the lock over: this signal, such as `"SIGTERM"`, is
    * sent to it, once, and then the wait goes on. Only to a holder that is
    * verified: the process of its record, by its number and start time, of this
-   * user, host, boot and PID namespace. One that stays unverified for a second
-   * is not signalled, and the wait ends with LockHeldError, which says why.
+   * user, host, boot and PID namespace, whose open files show the lock
+   * (`/proc/PID/fdinfo`). A PID file must be on a local disk, and no other user
+   * may be able to write it or a directory on the way to it. A holder that stays
+   * unverified for a second is not signalled, and the wait ends with
+   * LockHeldError, which says why.
    */
   signalHolder?: string;
 }

@@ -2,10 +2,11 @@
 import { nodePath } from "./builtin.ts";
 import { reasonOf, systemFailure } from "./errors.ts";
 import { explain, explainList } from "./explain.ts";
-import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, remark } from "./inspect.ts";
+import { inspectKernel, inspectPidFile, judgeKernel } from "./inspect.ts";
 import { settleDirectory } from "./options.ts";
 import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "./record.ts";
+import { either, inPlace, type LockStatus, viewOf } from "./status.ts";
 import { LockTable } from "./sys/locks.ts";
 import { isWindows, mayAskDirectory, system } from "./sys/mod.ts";
 import { NONCED } from "./sys/primitives.ts";
@@ -91,12 +92,12 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
   // After all the records, and once: see judgeKernel.
   const text = sys.kernelLocks();
   const table = text === undefined ? undefined : new LockTable(text, sys.mounts());
-  const where = remark(sys, within); // asked once, not once a lock
+  const view = viewOf(sys, within); // asked once, not once a lock
   return found.flatMap((each) => {
     const status = statusOf(sys, each, table);
     if (!status) return [];
     const path = nodePath().join(given, nodePath().basename(each.path));
-    return [{ ...status, path, reason: status.reason + where }];
+    return [{ ...inPlace(status, view), path }];
   });
 }
 
@@ -135,7 +136,7 @@ function statusOf(sys: System, { path, reading, hasPidFile }: Found, table: Lock
     return kernel ? either(kernel, pidFile) : pidFile;
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    const unknown: LockStatus = { path, state: "unknown", holders: [], reason: reasonOf(error) };
+    const unknown: LockStatus = { path, state: "unknown", complete: false, holders: [], reason: reasonOf(error) };
     return isNamed ? unknown : undefined;
   }
 }

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
+import { placeOf } from "../src/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
@@ -47,12 +48,16 @@ test("descriptorLocks() tells what may not be seen from what is not there", () =
     list: () => files && [".", "..", ...Object.keys(files)],
     text: (file) => hidden ? undefined : files?.[file.split("/")[4]],
     link: () => undefined,
+    stat: () => undefined,
     ps: () => undefined,
   });
   const line = "1: FLOCK  ADVISORY  WRITE 7 fe:00:1 0 EOF";
   const files = { 0: "pos:\t0\n", 1: `pos:\t0\nlock:\t${line}\n`, 2: `lock:\t${line}\nlock:\t${line}\n` };
-  assertEquals(descriptorLocks(7, reader(files)), `${line}\n`.repeat(3));
-  assertEquals(descriptorLocks(7, reader({})), "", "it has nothing open");
+  assertEquals(descriptorLocks(7, reader(files)), [
+    { fd: "1", locks: `${line}\n` },
+    { fd: "2", locks: `${line}\n`.repeat(2) },
+  ]);
+  assertEquals(descriptorLocks(7, reader({})), [], "it has nothing open");
   // Older kernels list another user's descriptors, and refuse each.
   for (const hides of [reader(undefined), reader(files, true)]) assertEquals(descriptorLocks(7, hides), undefined);
 });
@@ -345,6 +350,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   const { dir, path } = place;
   execFileSync("chmod", ["755", dir]);
   const user = await stranger(place);
+  const isLocal = placeOf(system(), path()) === undefined;
   const modes = [["open", 0o644], ["closed", 0o600]] as const;
   for (const [name, fileMode] of modes) {
     const lock = new Lock(path(name), { fileMode }).acquireSync();
@@ -352,6 +358,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
     const { state, backend, mode, holder, reason } = status;
     assertEquals([state, backend, mode, pids(status)], ["held", "flock", "exclusive", [process.pid]], reason);
     assertEquals(holder?.nonce !== undefined, name === "open", "the record, where it may be read");
+    if (isLocal) assertEquals(status.complete, name === "open", "a child may have it too");
     assert(holder?.command && status.phrases[0].startsWith(`pid ${process.pid} (${holder.command})`));
     if (name === "closed") assertMatch(reason, /which files pid \d+ has open cannot be seen from here/);
     lock.release();
@@ -371,7 +378,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   // Whoever took it is gone, and who has it now is hidden: nobody is named rather than somebody wrong.
   const { heir } = await killedFlock(place, path("orphan"));
   const orphan = await look(user, path("orphan"));
-  assertEquals([orphan.state, orphan.holders], ["held", []]);
+  assertEquals([orphan.state, orphan.complete, orphan.holders], ["held", false, []]);
   assertMatch(said(orphan.reason), /has ended; who has the same open file cannot be seen from here$/);
   await end(heir, dir);
 });

@@ -45,7 +45,14 @@ test("parseStat() is undefined for a text that ends too early", () => {
 const reader = (files: Record<string, string>, ps?: string): Reader & { asked: string[][] } => {
   const asked: string[][] = [];
   const text = (path: string) => files[path];
-  return { asked, text, link: text, list: () => undefined, ps: (args) => (asked.push(args), ps) };
+  return {
+    asked,
+    text,
+    link: text,
+    list: () => undefined,
+    stat: () => undefined,
+    ps: (args) => (asked.push(args), ps),
+  };
 };
 
 test("look() on Linux reads stat, status and cmdline", () => {

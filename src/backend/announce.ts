@@ -16,12 +16,12 @@ export interface Announcement {
   readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
-  /** Clears our record, and nothing that anybody else wrote over it. */
-  clear(): void;
+  /** Clears our record, and nothing that anybody else wrote over it; whether it was there. */
+  clear(): boolean;
 }
 
 /** Of a hold that has no record: a shared one, or on a file that is not ours to write. */
-export const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear() {} };
+export const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear: () => false };
 
 /** Writes the record, where that may be. */
 export function announce(sys: System, file: OpenFile, writable: boolean, request: Request): Announcement {
@@ -51,11 +51,15 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
     stale,
     named,
     takeBack: () => ignoringFailure(() => replace(before)),
-    clear: () =>
+    clear() {
+      let found = false;
       ignoringFailure(() => {
         // The user may have written data into the file that is locked: it is theirs now.
-        if (sameBytes(file.read(RECORD_LIMIT + 1), record)) file.empty();
-      }),
+        found = sameBytes(file.read(RECORD_LIMIT + 1), record);
+        if (found) file.empty();
+      });
+      return found;
+    },
   };
 }
 

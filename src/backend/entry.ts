@@ -3,7 +3,7 @@
  * and whether the owner that one names is alive.
  */
 import { nodePath } from "../builtin.ts";
-import type { Refusal, Request } from "../backend.ts";
+import type { Request } from "../backend.ts";
 import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
@@ -156,12 +156,6 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
 }
 
 const quoted = (path: string) => JSON.stringify(path);
-
-/** What is in the way, and why, where that is not plain from its being alive. `yet`: it does not hold it yet. */
-export function refusalBy({ nonce, holder, owner }: Entry, yet?: string): Refusal {
-  const doubt = owner.state === "alive" && holder ? yet : owner.reason;
-  return { token: nonce, who: () => ({ holder, doubt, breakable: owner.state === "unknown" }) };
-}
 
 /** The record of an acquisition. `fileSystem`: of a PID file. */
 export function recordOf(sys: System, { mode, label }: Request, nonce: string, fileSystem?: string): Uint8Array {

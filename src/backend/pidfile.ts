@@ -22,10 +22,10 @@ import {
   pidRecordOf,
   readContent,
   readEntry,
-  refusalBy,
   temporaryPath,
 } from "./entry.ts";
 import { takeLock } from "./open.ts";
+import { refusalBy } from "./refusal.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -94,7 +94,9 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
         abandoned().delete(root.nonce);
         return { at: "A1" };
       }
-      return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
+      return isDead(root, request)
+        ? { at: "A3", root, cur: root.nonce, hops: 0 }
+        : { refusal: refusalBy(sys, path, root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -110,7 +112,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
-        ? { refusal: refusalBy(step.other, "it takes the lock over from an owner that died") }
+        ? { refusal: refusalBy(sys, path, step.other, "it takes the lock over from an owner that died") }
         : { at: "A2" };
     case "A5":
       return withLink(sys, linkPath(path, step.cur), () => {

@@ -1,5 +1,6 @@
 /** Who is in the way, in a line; and the line that shows it while we wait. */
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
+import { isUncertain } from "../status.ts";
 import { columns, cut, sayRaw } from "./output.ts";
 import { NAME } from "./version.ts";
 import { age, ago, printable, shown, span } from "./words.ts";
@@ -33,6 +34,7 @@ const NAMED = 8;
 export function whoHeld(lock: Lock): string {
   try {
     const status = lock.inspect();
+    if (isUncertain(status)) return `by a process that cannot be seen from here: ${printable(status.reason)}`;
     return status.state === "free" || status.state === "stale"
       ? "by a process that has just released it"
       : byWhom(status);
@@ -53,6 +55,7 @@ function inShort(lock: Lock): string {
     return "held by a process that cannot be seen";
   }
   const { holder, reason } = status;
+  if (isUncertain(status)) return `held by a process that cannot be seen from here: ${printable(reason)}`;
   if (!holder) return `held by a process that left no record: ${printable(reason)}`;
   const held = age(holder.acquiredAt);
   const { pid, label, command } = holder;

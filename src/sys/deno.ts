@@ -87,6 +87,8 @@ function describe(info: Deno.FileInfo): FileStat {
     inode: String(BigInt(ino)),
     size: info.size,
     changed: Math.floor((info.ctime?.getTime() ?? 0) / 1000),
+    uid: info.uid ?? undefined,
+    mode: info.mode === null ? undefined : info.mode & 0o7777,
   };
 }
 

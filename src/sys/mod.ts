@@ -5,7 +5,7 @@ import { type Bind, bindCalls, type Calls, existence, killByRuntime } from "./ca
 import { denoRuntime } from "./deno.ts";
 import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
-import type { Flock } from "./primitives.ts";
+import { type Flock, stat } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
 import {
   allProcesses,
@@ -142,6 +142,8 @@ function assemble(runtime: Runtime): System {
       return type === undefined ? undefined : fileSystemName(type);
     },
     descriptorLocks: (other) => descriptorLocks(other, others),
+    descriptorStat: (other, fd) => attempt(() => others.stat(`/proc/${other}/fd/${fd}`)),
+    readLink: reader.link,
     all: () => allProcesses(others),
     signal(other, name) {
       if (calls) return calls.signal(other, signals()[name]);
@@ -199,6 +201,11 @@ function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
     // Read as bytes: with an encoding Node aborts where close(2) fails (ReadFileUtf8 in its node_file.cc).
     text: (path) => calls ? calls.readText(path) : proc ? attempt(() => String(fs().readFileSync(path))) : undefined,
     link: (path) => calls ? calls.readLink(path) : proc ? attempt(() => fs().readlinkSync(path)) : undefined,
+    // In a Deno whose permissions name paths libc opens no lock file, but may look into /proc.
+    stat(path) {
+      const libc = calls?.files();
+      return libc ? libc.stat(path) : proc ? stat(path) : undefined;
+    },
     list: (path) => calls ? calls.list(path) : proc ? attempt(() => fs().readdirSync(path)) : undefined,
     ps(args) {
       if (!runtime.may.kill()) return undefined;
@@ -218,6 +225,7 @@ function ownNumbers(reader: Reader, pid: number): Reader {
     ...reader,
     text: (path) => trusts() ? reader.text(path) : undefined,
     list: (path) => trusts() ? reader.list(path) : undefined,
+    stat: (path) => trusts() ? reader.stat(path) : undefined,
   };
 }
 

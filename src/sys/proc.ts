@@ -3,13 +3,15 @@
  * FreeBSD (from their manual pages, not run there).
  */
 import { hasLinuxKernel } from "./libc.ts";
-import { type ProcessLook, SystemError } from "./sys.ts";
+import { type FileStat, type LockedDescriptor, type ProcessLook, SystemError } from "./sys.ts";
 
 /** How to read; undefined for what cannot be read. */
 export interface Reader {
   text(path: string): string | undefined;
   link(path: string): string | undefined;
   list(path: string): string[] | undefined;
+  /** `stat(2)`; may throw {@linkcode SystemError}. */
+  stat(path: string): FileStat | undefined;
   /** Runs `ps` with these arguments, in the C locale and UTC. */
   ps(args: string[]): string | undefined;
 }
@@ -46,20 +48,26 @@ function lookInProc(pid: number, reader: Reader): ProcessLook | undefined {
   };
 }
 
-/** The locks of a process's open files: what `/proc/PID/fdinfo` (proc(5)) says of each; undefined where it is hidden. */
-export function descriptorLocks(pid: number, reader: Reader): string | undefined {
+/**
+ * The locks of a process's open files: what `/proc/PID/fdinfo` (proc(5)) says of each; undefined where it is hidden.
+ * A lock of flock(2) belongs to the open file that took it: the kernel shows it on the descriptors of that open file
+ * alone (show_fd_locks() of fs/locks.c), not on another that a process has of the same file.
+ */
+export function descriptorLocks(pid: number, reader: Reader): LockedDescriptor[] | undefined {
   const names = reader.list(`/proc/${pid}/fdinfo`);
   if (!names) return undefined;
-  let locks = "", seen = 0;
+  const found: LockedDescriptor[] = [];
+  let seen = 0;
   for (const name of names) {
     if (name.startsWith(".")) continue;
     const text = reader.text(`/proc/${pid}/fdinfo/${name}`);
     if (text === undefined) continue; // closed since, or hidden
     seen++;
-    for (const [, line] of text.matchAll(/^lock:\t(.*)$/gm)) locks += `${line}\n`;
+    const locks = [...text.matchAll(/^lock:\t(.*)$/gm)].map(([, line]) => `${line}\n`).join("");
+    if (locks !== "") found.push({ fd: name, locks });
   }
   // Another user's process: its descriptors are listed but may not be read.
-  return seen === 0 && names.some((name) => !name.startsWith(".")) ? undefined : locks;
+  return seen === 0 && names.some((name) => !name.startsWith(".")) ? undefined : found;
 }
 
 /** All processes, by their ids. */

@@ -310,6 +310,10 @@ export class Machine implements System {
 
   descriptorLocks(): undefined {}
 
+  descriptorStat(): undefined {}
+
+  readLink(): undefined {}
+
   all(): undefined {}
 
   /** What no back end does. */
