@@ -14,6 +14,8 @@ execFileSync(tool("bun"), [
   "--minify",
   "--bytecode",
   "--format=esm",
+  // Of the directory where it is started: a .env set HOLDFAST_DIR and LD_PRELOAD, a bunfig.toml ran a script.
+  ...["dotenv", "bunfig", "tsconfig", "package-json"].map((file) => `--no-compile-autoload-${file}`),
   `--outfile=${executable}`,
   here("../src/cli/main.ts"),
 ], {

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join, sep } from "node:path";
 import { Lock, lockDirectory, type LockOptions } from "../../mod.ts";
+import { preference } from "../sys/environment.ts";
 import { UsageError } from "./args.ts";
 import { shown } from "./words.ts";
 
@@ -51,7 +52,7 @@ export const whatIsMissing = (path: string): string =>
 /** What may be wrong where no file of a lock is there: whoever has mistyped a name is not calmed by "free". */
 export function whyMissing(path: string): string {
   if (lockName(path) === path) return "it was never locked, or its path is another";
-  const users = process.env.HOLDFAST_DIR
+  const users = preference("HOLDFAST_DIR")
     ? ""
     : "; each user has a lock directory of their own, unless HOLDFAST_DIR names one for all";
   return `it was never locked, or its name is another ("holdfast list" shows those in the lock directory)${users}`;
