@@ -1,6 +1,7 @@
 /** The directory where `Lock.named` keeps its files. */
 import { nodePath } from "./builtin.ts";
 import { LockError } from "./errors.ts";
+import { isInexact } from "./sys/bytes.ts";
 import { env, system } from "./sys/mod.ts";
 import { SystemError } from "./sys/sys.ts";
 
@@ -52,6 +53,7 @@ function settleDirectory(): string {
   const home = () => absolute("HOME", env("HOME"));
   if (process.platform === "darwin") return nodePath().join(home(), "Library/Application Support/holdfast");
   const state = env("XDG_STATE_HOME");
+  if (state && isInexact(state)) throw new SystemError("EINVAL", `XDG_STATE_HOME is not UTF-8: ${state}`);
   // A relative one is to be ignored (XDG Base Directory Specification).
   return nodePath().join(
     state && nodePath().isAbsolute(state) ? state : nodePath().join(home(), ".local/state"),
@@ -61,6 +63,7 @@ function settleDirectory(): string {
 
 function absolute(name: string, path: string | undefined): string {
   // On Windows `\\locks` is one too, but of the drive that happens to be the current one.
+  if (path !== undefined && isInexact(path)) throw new SystemError("EINVAL", `${name} is not UTF-8: ${path}`);
   const rooted = path !== undefined && (process.platform !== "win32" || /^(?:[A-Za-z]:|[\\/])[\\/]/.test(path));
   if (rooted && nodePath().isAbsolute(path)) return path.replace(/(.)\/+$/, "$1"); // `..` is for the kernel to resolve
   throw new SystemError(

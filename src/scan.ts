@@ -6,6 +6,7 @@ import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, re
 import { settleDirectory } from "./options.ts";
 import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "./record.ts";
+import { isInexact } from "./sys/bytes.ts";
 import { LockTable } from "./sys/locks.ts";
 import { isWindows, mayAskDirectory, system } from "./sys/mod.ts";
 import { NONCED } from "./sys/primitives.ts";
@@ -20,8 +21,8 @@ import { type System, SystemError } from "./sys/sys.ts";
  * files are left out.
  *
  * Guaranteed: files and processes that vanish meanwhile disturb nothing. Not
- * guaranteed: that all states are of one moment. A lock that cannot be read is
- * `"unknown"`, with the reason.
+ * guaranteed: that all states are of one moment. A lock that cannot be read, or
+ * whose name is not UTF-8, is `"unknown"`, with the reason.
  *
  * @example
  * ```ts
@@ -59,6 +60,12 @@ function remembering(sys: System): System {
   };
 }
 
+/** Of a name that the runtime could not show as it is. */
+const INEXACT = new SystemError(
+  "EILSEQ",
+  "its name is not UTF-8, so it cannot be looked at here; flock(1) can lock it",
+);
+
 /** A file that may be a lock, as it was found. */
 interface Found {
   readonly path: string;
@@ -84,7 +91,8 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
     const path = nodePath().join(directory, name);
     return {
       path,
-      reading: names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
+      // The file of the name that is shown would be another one.
+      reading: isInexact(name) ? INEXACT : names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
       hasPidFile: names.has(`${name}.pid`),
     };
   });

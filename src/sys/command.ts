@@ -11,6 +11,7 @@ import { ERRNO_SIGNATURE, hasLinuxKernel, LOCK_NB, LOCK_SH, LOCK_UN, PLATFORMS }
 import {
   ACTIONS_SIZE,
   COMMAND_SYMBOLS,
+  F_GETFD,
   F_OFD_SETLK,
   F_OFD_SETLKW,
   F_RDLCK,
@@ -195,6 +196,10 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
     spawn(argv, { fd, at, ignored = [] } = {}) {
       const actions = new Uint8Array(ACTIONS_SIZE);
       libc.posix_spawn_file_actions_init(actions);
+      for (const stream of [0, 1, 2]) {
+        // Node sets close-on-exec on these too.
+        if (libc.fcntl(stream, F_GETFD, new Uint8Array(8)) > 0) place(stream, stream);
+      }
       // macOS leaves a descriptor that is to be itself as it is, with close-on-exec.
       if (fd !== undefined && fd === at) place(fd, at);
       else if (fd !== undefined) libc.posix_spawn_file_actions_adddup2(actions, fd, at);
