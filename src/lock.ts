@@ -2,7 +2,8 @@
 import { acquire, acquireSync } from "./acquire.ts";
 import { namedPath } from "./directory.ts";
 import { inspectPath, type LockStatus } from "./inspect.ts";
-import { type AcquireOptions, type LockBackend, type LockOptions, settle, settlePath } from "./options.ts";
+import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./options.ts";
+import { settlePath } from "./path.ts";
 import { type Held, mustBeFunction, run, runSync } from "./run.ts";
 import { State } from "./state.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";

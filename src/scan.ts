@@ -3,7 +3,7 @@ import { nodePath } from "./builtin.ts";
 import { reasonOf, systemFailure } from "./errors.ts";
 import { explain, explainList } from "./explain.ts";
 import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, remark } from "./inspect.ts";
-import { settleDirectory } from "./options.ts";
+import { settleDirectory } from "./path.ts";
 import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "./record.ts";
 import { isInexact } from "./sys/bytes.ts";

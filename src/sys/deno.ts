@@ -9,7 +9,7 @@ import { nodePath, workerThreads } from "../builtin.ts";
 import { type Bind, contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
 import { named, type Permits, withoutNonce } from "./primitives.ts";
-import type { Runtime, Started, Unavailable } from "./runtime.ts";
+import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
 type DenoNamespace = typeof globalThis.Deno;
@@ -205,16 +205,6 @@ function watch(path: string, happened: () => void): { close(): void } | undefine
   return watcher;
 }
 
-/**
- * Not `node:child_process`: what is this very executable it takes for Node, also within a shell's words, and then grants
- * it every permission and rewrites its arguments. This leaves both as they are, and the environment too.
- */
-function start([file, ...args]: readonly string[]): Started {
-  const own = { stdin: "inherit", stdout: "inherit", stderr: "inherit" } as const;
-  const child = new deno!.Command(file, { args, ...own }).spawn(); // `!` as above
-  return { pid: child.pid, ended: child.status };
-}
-
 /** Deno, if this is it. */
 export function denoRuntime(): Runtime | undefined {
   if (!deno?.version?.deno || !deno.permissions) return undefined;
@@ -239,7 +229,11 @@ export function denoRuntime(): Runtime | undefined {
       statfs: (path) => !/^\/(?:dev|proc|sys)\//.test(path) && granted({ name: "sys", kind: "statfs" }), // as proc
     },
     marksInherited: false,
-    start,
+    start([file, ...args]) {
+      // Not node:child_process, which takes this executable for Node, also in a shell's words, and gives it every permission.
+      const child = new deno.Command(file, { args, stdin: "inherit", stdout: "inherit", stderr: "inherit" }).spawn();
+      return { pid: child.pid, ended: child.status };
+    },
     onEnd(leave) {
       process.on("exit", leave);
       // Deno.exit() fires only this. No exit event at all follows a crash here.
