@@ -18,7 +18,9 @@ export const DIRECTORY_MODE = 0o700;
  *
  * The trap: another user has another directory, and so another lock of the same
  * name. Where several users must exclude each other, set `HOLDFAST_DIR` for all
- * of them, to a directory that all may write.
+ * of them, to a directory that all may write. Bun reads it from a `.env` of the
+ * current directory too, so that a program may set it for itself; the command
+ * line takes no variable from there.
  *
  * @example
  * ```ts
@@ -29,7 +31,7 @@ export const DIRECTORY_MODE = 0o700;
  * ```
  *
  * @returns Its path, absolute.
- * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server), or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
+ * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server) in UTF-8, or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
  */
 export function lockDirectory(): string {
   try {

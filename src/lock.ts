@@ -46,7 +46,7 @@ export class Lock implements Disposable, AsyncDisposable {
    *
    * @param path The lock file, or its file URL. Its directory must exist when the lock is acquired. A relative path is made absolute now.
    * @param options Mode, back end, label, and so on.
-   * @throws {TypeError} if the path is empty, holds a NUL, or is no file URL, or an option is of the wrong type.
+   * @throws {TypeError} if the path is empty, holds a NUL, is not UTF-8 (U+FFFD, a lone surrogate), or is no file URL, or an option is of the wrong type.
    * @throws {RangeError} if an option is out of its range.
    */
   constructor(path: string | URL, options: LockOptions = {}) {
@@ -153,8 +153,7 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Waits for the lock and blocks this thread: no timer, no promise, no
-   * JavaScript signal handler runs meanwhile.
+   * Waits for the lock and blocks this thread: no timer, no promise, no JavaScript signal handler runs meanwhile.
    *
    * @param options How long to wait.
    * @returns This object, holding the lock.

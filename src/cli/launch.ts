@@ -102,7 +102,8 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
 function byStart(start: NonNullable<Runtime["start"]>, command: readonly string[]): Launched {
   try {
     const { pid, ended } = start(command);
-    return { pid, ended: ended.then(({ code, signal }) => signal ? signalStatus(signal) : code) };
+    const status = ended.then(({ code, signal }) => signal ? signalStatus(signal) : code);
+    return { pid, ended: status.catch(() => STATUS.system) }; // Deno knows no name of a real-time signal, and throws
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException; // likewise
     return code === "ENOEXEC" ? byStart(start, ["/bin/sh", "-c", 'exec "$0" "$@"', ...command]) : failed(code);
