@@ -3,10 +3,11 @@ import { nodePath } from "./builtin.ts";
 import { reasonOf, systemFailure } from "./errors.ts";
 import { explain, explainList } from "./explain.ts";
 import { inspectKernel, inspectPidFile, judgeKernel } from "./inspect.ts";
-import { settleDirectory } from "./options.ts";
+import { settleDirectory } from "./path.ts";
 import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "./record.ts";
 import { either, inPlace, type LockStatus, viewOf } from "./status.ts";
+import { isInexact } from "./sys/bytes.ts";
 import { LockTable } from "./sys/locks.ts";
 import { isWindows, mayAskDirectory, system } from "./sys/mod.ts";
 import { NONCED } from "./sys/primitives.ts";
@@ -21,8 +22,8 @@ import { type System, SystemError } from "./sys/sys.ts";
  * files are left out.
  *
  * Guaranteed: files and processes that vanish meanwhile disturb nothing. Not
- * guaranteed: that all states are of one moment. A lock that cannot be read is
- * `"unknown"`, with the reason.
+ * guaranteed: that all states are of one moment. A lock that cannot be read, or
+ * whose name is not UTF-8, is `"unknown"`, with the reason.
  *
  * @example
  * ```ts
@@ -60,6 +61,12 @@ function remembering(sys: System): System {
   };
 }
 
+/** Of a name that the runtime could not show as it is. */
+const INEXACT = new SystemError(
+  "EILSEQ",
+  "its name is not UTF-8, so it cannot be looked at here; flock(1) can lock it",
+);
+
 /** A file that may be a lock, as it was found. */
 interface Found {
   readonly path: string;
@@ -85,7 +92,8 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
     const path = nodePath().join(directory, name);
     return {
       path,
-      reading: names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
+      // The file of the name that is shown would be another one.
+      reading: isInexact(name) ? INEXACT : names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
       hasPidFile: names.has(`${name}.pid`),
     };
   });

@@ -1,6 +1,6 @@
 /** `holdfast status` and `holdfast list`: who holds which lock. They take none. */
 import { existsSync, statSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { basename } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
 import { FREE } from "../inspect.ts";
 import { isUncertain } from "../status.ts";
@@ -10,7 +10,7 @@ import { howToSettle } from "./held.ts";
 import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
 import { columns, isTerminal, paint, print } from "./output.ts";
 import { type Column, table } from "./table.ts";
-import { LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
+import { fullPath, LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
 import { ago, printable, shown, stateOf } from "./words.ts";
 
 /** The exit status for a state: the worst of many counts. */
@@ -204,7 +204,7 @@ ${STATUSES}`,
     const parsed = parse(this, args);
     const { rest: [given, ...more] } = parsed;
     if (more.length > 0) throw new UsageError("it takes one DIR at most");
-    const directory = given === undefined ? lockDirectory() : resolve(given);
+    const directory = given === undefined ? lockDirectory() : fullPath(given);
     // The lock directory is made by the first lock in it.
     const missing = given === undefined && isMissing(directory);
     const naming = given === undefined ? lockName : (path: string) => basename(path);

@@ -25,7 +25,8 @@ import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 let runtime: Runtime | undefined;
 let cached: System | undefined;
 
-const thisRuntime = (): Runtime => runtime ??= denoRuntime() ?? bunRuntime() ?? nodeRuntime();
+/** The runtime; for what stands beside this file. */
+export const thisRuntime = (): Runtime => runtime ??= denoRuntime() ?? bunRuntime() ?? nodeRuntime();
 
 /** Asked at the first use, not at import. */
 export const isWindows = (): boolean => process.platform === "win32";
@@ -78,10 +79,16 @@ export function endTogether(): (() => void) | undefined {
 export const signals = (): Record<string, number> =>
   process.platform === "freebsd" ? FREEBSD_SIGNALS : os().constants.signals;
 
-/** An environment variable; undefined where it is not set, or empty. Throws {@linkcode SystemError} where it may not be asked for. */
+/** An environment variable; undefined where it is not set, or empty. Throws {@linkcode SystemError} where it may not be asked for, or has no text. */
 export function env(name: string): string | undefined {
-  if (thisRuntime().may.env(name)) return process.env[name] || undefined;
-  throw new SystemError("EACCES", `this process may not read the environment variable ${name} (--allow-env=${name})`);
+  if (!thisRuntime().may.env(name)) {
+    throw new SystemError("EACCES", `this process may not read the environment variable ${name} (--allow-env=${name})`);
+  }
+  try {
+    return process.env[name] || undefined;
+  } catch (error) {
+    throw new SystemError("EINVAL", `the environment variable ${name} is not UTF-8`, { cause: error }); // so in Deno
+  }
 }
 
 const attempt = <T>(call: () => T): T | undefined => {

@@ -231,7 +231,7 @@ test("spawn() hands a descriptor down that is where it is to be, which macOS' ad
       posix_spawn_file_actions_adddup2: (_: unknown, ...values: unknown[]) => called.push(["adddup2", ...values]),
       posix_spawnp: call("spawn", 0),
     };
-    bindCommandCalls("darwin", "libc", library(functions), false).spawn(["true"], fd, at);
+    bindCommandCalls("darwin", "libc", library(functions), false).spawn(["true"], { fd, at });
     return called.map((values) => values[0] === "spawn" ? ["spawn"] : values);
   };
   assertEquals(spawned(3, 3), [["dup", 3], ["dup2", 9, 3], ["close", 9], ["spawn"]]);
