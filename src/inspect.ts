@@ -13,6 +13,8 @@ import { either, inPlace, type LockStatus, NO_FILE, viewOf } from "./status.ts";
 import { type KernelLock, LockTable } from "./sys/locks.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
+export type { LockStatus };
+
 /** The status of the lock at a path. Throws LockError where its files cannot be read. */
 export function inspectPath(sys: System, given: string): LockStatus {
   let path = given;

@@ -18,8 +18,8 @@ type Edit = BareEdit<"flock.ts" | "pidfile.ts">;
 export const MUTANTS: Record<string, Edit[]> = {
   "unlink and recreate": [[
     "pidfile.ts",
-    `isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 }`,
-    `isDead(root, request) ? (discard(sys, pidPath(path)), { at: "A1" })`,
+    `? { at: "A3", root, cur: root.nonce, hops: 0 }`,
+    `? (discard(sys, pidPath(path)), { at: "A1" })`,
   ]],
   "no second read": [[
     "pidfile.ts",
@@ -46,12 +46,14 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
     for (
       const name of [
         "announce.ts",
+        "descriptor.ts",
         "entry.ts",
         "flock.ts",
         "held.ts",
         "open.ts",
         "pidfile.ts",
         "publish.ts",
+        "refusal.ts",
         "session.ts",
       ]
     ) {
