@@ -19,7 +19,7 @@ for (const name of ["SIGTERM", "SIGINT"] as const) {
 const lock = new Lock(path, { label: "daemon" });
 try {
   if (!lock.tryAcquire()) {
-    console.log(`pid ${process.pid} waits for ${lock.inspect().holder ?? "a process that has just ended"}`);
+    console.log(`pid ${process.pid} waits for ${lock.inspect().holder ?? "a process that left no record"}`);
     await lock.acquire({ timeout: 10_000, signal: stop.signal });
   }
 } catch (error) {

@@ -13,7 +13,7 @@ const [path = "nightly.lock", seconds = "30"] = process.argv.slice(2);
 
 using lock = new Lock(path, { label: "nightly" });
 if (!lock.tryAcquire()) {
-  console.error(`already running: ${lock.inspect().holder ?? "by a process that has just ended"}`);
+  console.error(`already running: ${lock.inspect().holder ?? "by a process that left no record"}`);
   process.exit(0);
 }
 console.log(`pid ${process.pid} has the lock (${lock.backend}) and works for ${seconds} s`);

@@ -14,6 +14,8 @@ import { type KernelLock, LockTable } from "./sys/locks.ts";
 import { INITIAL_PID_NAMESPACE } from "./sys/proc.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
+export type { LockStatus };
+
 /** The status of the lock at a path. Throws LockError where its files cannot be read. */
 export function inspectPath(sys: System, given: string): LockStatus {
   let path = given;

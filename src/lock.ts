@@ -1,12 +1,11 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
 import { acquire, acquireSync } from "./acquire.ts";
 import { namedPath } from "./directory.ts";
-import { inspectPath } from "./inspect.ts";
+import { inspectPath, type LockStatus } from "./inspect.ts";
 import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./options.ts";
 import { settlePath } from "./path.ts";
 import { type Held, mustBeFunction, run, runSync } from "./run.ts";
 import { State } from "./state.ts";
-import type { LockStatus } from "./status.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 
 /**
@@ -83,9 +82,9 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Aborts with LockLostError when the lock is lost while it is held: its file
-   * was deleted or replaced, and another process may hold it. Never on release.
-   * One signal serves until it has aborted; the next acquisition has another.
+   * Aborts with LockLostError when the lock is lost while it is held: its file was deleted or replaced, or its
+   * descriptor closed by other code of this process, and another may hold it. Never on release. One signal serves
+   * until it has aborted; the next acquisition has another.
    *
    * Guaranteed: a loss is noticed within 5 s, mostly in milliseconds, if this
    * thread's event loop turns. A file that was merely deleted is made again and
@@ -103,7 +102,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * the descriptor has closed it or ended, also after `release()` and after this
    * process has died. undefined for a PID file, on Windows, and in Deno without FFI.
    *
-   * The trap: it is for children only. Do not read, write, lock or close it.
+   * The trap: it is for children only. Do not read, write, lock or close it: closed, the lock is lost.
    */
   get fd(): number | undefined {
     return this.#state.hold?.fd;

@@ -2,6 +2,7 @@
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
 import { proofOfOwner } from "../src/backend/refusal.ts";
 import { whyNotToSignal } from "../src/handover.ts";
@@ -239,3 +240,28 @@ test("hasLockOf() is not fooled by a file of the same number on another device, 
     assertEquals([hasLockOf(sys, stat)(7), hasLockOf(sys, stat, "exactly")(7)], [vaguely, exactly], identity);
   }
 });
+
+if (ownKind === "deno") {
+  test("acquire({ signalHolder }) in Deno with --allow-ffi and one directory signals the holder of a kernel lock, and says what a PID file takes", async (place) => {
+    const { dir, path, agent } = place;
+    const checkout = fromFileUrl(new URL("../", import.meta.url));
+    const flags = ["--allow-ffi", `--allow-read=${dir},${checkout}`, `--allow-write=${dir}`];
+    for (const backend of ["flock", "pidfile"] as const) {
+      const holder = await agent("bun");
+      await holder.lock(path(backend), { backend });
+      assertEquals(await holder.tryAcquire(), true);
+      const waiter = await agent("deno", { flags });
+      await waiter.lock(path(backend), { backend });
+      const waiting = waiter.call("acquire", { name: "lock", options: SIGTERM });
+      if (backend === "flock") {
+        assertEquals(await within(8_000, waiting), true);
+        assertEquals((await holder.ended).signal, "SIGTERM");
+        continue;
+      }
+      const { name, message } = await within(8_000, failure(waiting));
+      assertEquals(name, "LockHeldError");
+      assertStringIncludes(message, 'pidfile.pid" cannot be seen: this process has no read permission for "/"');
+      assertEquals(await holder.call("held", { name: "lock" }), true);
+    }
+  });
+}
