@@ -55,10 +55,9 @@ function settleDirectory(): string {
   const home = () => absolute("HOME", env("HOME"));
   if (process.platform === "darwin") return nodePath().join(home(), "Library/Application Support/holdfast");
   const state = env("XDG_STATE_HOME");
-  if (state && isInexact(state)) throw new SystemError("EINVAL", `XDG_STATE_HOME is not UTF-8: ${state}`);
   // A relative one is to be ignored (XDG Base Directory Specification).
   return nodePath().join(
-    state && nodePath().isAbsolute(state) ? state : nodePath().join(home(), ".local/state"),
+    state && nodePath().isAbsolute(state) ? absolute("XDG_STATE_HOME", state) : nodePath().join(home(), ".local/state"),
     "holdfast",
   );
 }

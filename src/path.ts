@@ -37,7 +37,7 @@ export function settlePath(path: string | URL, mayAskDirectory: () => boolean, o
   // As it is already: `node:path` need not be loaded.
   if (/^(?:\/[^/.][^/]*)+$/.test(path) && process.platform !== "win32") return path;
   if (!nodePath().isAbsolute(path)) {
-    const directory = mayAskDirectory() ? currentDirectory(operation) : undefined;
+    const directory = currentDirectory(mayAskDirectory, operation);
     if (directory === undefined) return path;
     path = `${directory}/${path}`;
   }
@@ -58,10 +58,11 @@ function pathOf(file: URL, operation: string): string {
   return path;
 }
 
-/** undefined where it was deleted: acquiring says so. */
-function currentDirectory(operation: string): string | undefined {
+/** undefined where it may not be asked for, and where it was deleted: acquiring says so. */
+function currentDirectory(mayAskDirectory: () => boolean, operation: string): string | undefined {
   let directory: string;
   try {
+    if (!mayAskDirectory()) return undefined;
     directory = process.cwd();
   } catch (error) {
     // Deno's word for one that is no UTF-8. The cast: every runtime throws Errors here.

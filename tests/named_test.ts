@@ -200,7 +200,13 @@ for (const kind of kinds) {
     assertEquals(await ask({ HOME: "no", XDG_STATE_HOME: path("state") }), path("state/holdfast"));
     assertEquals(await ask({ HOLDFAST_DIR: path("own"), XDG_STATE_HOME: path("state") }), path("own"));
     for (
-      const [env, text] of [[{}, "HOME is not set"], [{ HOME: "no" }, "HOME is not an absolute path: no"]] as const
+      const [env, text] of [
+        [{}, "HOME is not set"],
+        [{ HOME: "no" }, "HOME is not an absolute path: no"],
+        [{ HOME: "/\ufffd" }, "HOME is not UTF-8: /\ufffd"],
+        [{ HOME: home, XDG_STATE_HOME: "/\ufffd" }, "XDG_STATE_HOME is not UTF-8: /\ufffd"],
+        [{ HOME: home, HOLDFAST_DIR: "/\ufffd" }, "HOLDFAST_DIR is not UTF-8: /\ufffd"],
+      ] as const
     ) {
       const error = await failure(ask(env));
       assertEquals([error.name, error.code], ["LockError", "EINVAL"]);

@@ -1,9 +1,10 @@
 /** Paths that only the kernel can resolve, and a current directory that is gone. */
-import { existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import process from "node:process";
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { fromFileUrl } from "@std/path";
-import { Lock } from "../mod.ts";
+import { history, Lock, scan } from "../mod.ts";
 import { ownKind, test, within } from "./harness.ts";
 import { failure } from "./lockers.ts";
 import { kinds, names } from "./pid_files.ts";
@@ -93,4 +94,45 @@ test("new Lock() means the same file after chdir(), also with .. after a symlink
   } finally {
     process.chdir(before);
   }
+});
+
+/** A folder whose name is an é of Latin-1, and a link to it: no runtime can call it by its name. */
+function otherBytes(dir: string, path: (name: string) => string): string {
+  execFileSync("sh", ["-c", 'mkdir "$(printf "caf\\351")" && ln -s "$(printf "caf\\351")" link'], { cwd: dir });
+  return path("link");
+}
+
+test("new Lock() throws TypeError for a path that is not UTF-8 by the time it is text: its file would be another lock", ({ path }) => {
+  const wrong = ["\ufffd", "\ud800", "\udc00", "\udc00\ud800"].map((name) => path(`${name}.lock`));
+  for (const file of wrong) {
+    for (const call of [() => new Lock(file), () => Lock.inspect(file), () => history(file), () => scan(file)]) {
+      assertThrows(call, TypeError, "its path must be UTF-8");
+    }
+    assertThrows(
+      () => new Lock(path(), { journal: file }),
+      TypeError,
+      "Cannot name a journal as its path must be UTF-8",
+    );
+  }
+  for (const name of ["%EF%BF%BD", "%E9", "%ED%A0%80", "\ud800"]) {
+    assertThrows(() => new Lock(new URL(`file://${path(name)}`)), TypeError, "must be UTF-8");
+    assertThrows(() => scan(new URL(`file://${path(name)}/`)), TypeError, "must be UTF-8");
+  }
+  for (const name of ["\u{1f600}", "ä", "\ufeff", "\ufffc"]) assertEquals(new Lock(path(name)).path, path(name));
+  assertEquals(new Lock(new URL("file:///tmp/%C3%A4")).path, "/tmp/ä");
+});
+
+test("new Lock() with a relative path throws TypeError in a directory whose name is not UTF-8; an absolute one is locked there", ({ dir, path }) => {
+  const before = process.cwd();
+  process.chdir(otherBytes(dir, path));
+  try {
+    assertThrows(() => new Lock("a.lock"), TypeError, "the current directory must be UTF-8");
+    assertThrows(() => new Lock(path(), { journal: "j" }), TypeError, "the current directory must be UTF-8");
+    assertThrows(() => scan("."), TypeError, "the current directory must be UTF-8");
+    new Lock(path("link/a.lock")).acquireSync().release(); // by the link the kernel finds it
+    assertEquals(readdirSync(path("link")), ["a.lock"]);
+  } finally {
+    process.chdir(before);
+  }
+  assertEquals(readdirSync(dir).length, 2, "nor was another directory made");
 });

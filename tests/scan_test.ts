@@ -143,14 +143,18 @@ test("scan() shows names with newlines, blanks, emoji and a leading dot as they 
   for (const lock of locks) lock.release();
 });
 
-test("scan() leaves out a name that is no UTF-8, because no path can name it, and tells of the others", async ({ dir, path, agent }) => {
-  const script =
-    `import os, sys; open(os.fsencode(sys.argv[1]) + b"/\\xe4.lock", "w"); os.mkdir(os.fsencode(sys.argv[1]) + b"/\\xff")`;
-  execFileSync("python3", ["-c", script, dir]);
+test("scan() says of a lock whose name is not UTF-8 that it is unknown, because no path can name it, and tells of the others", async ({ dir, path, agent }) => {
+  const make = 'for name in "\\344.lock" "pid\\344.lock.pid" "data\\344"; do : > "$(printf "$name")"; done';
+  execFileSync("sh", ["-c", make], { cwd: dir });
+  mkdirSync(path("\ufffd.lock")); // the very name that the first one is shown by
   const lock = new Lock(path("a.lock")).acquireSync();
   for (const kind of kinds) {
     const told: LockStatus[] = await (await agent(kind)).call("scan", { directory: dir });
-    assertEquals(told.map(({ path }) => path), [path("a.lock")], kind);
+    assertEquals(told.map(({ path }) => path), ["a.lock", "pid\ufffd.lock", "\ufffd.lock"].map(path), kind);
+    for (const { state, reason } of told.slice(1)) {
+      assertEquals(state, "unknown");
+      assertStringIncludes(reason, "its name is not UTF-8");
+    }
   }
   lock.release();
 });

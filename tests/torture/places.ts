@@ -87,8 +87,7 @@ async function elsewhere(kind: Kind, folder: string): Promise<Outcome[]> {
 /** Of the places that are no mounts. */
 const REMARKS: Readonly<Record<string, string>> = {
   "two containers": "by PID file: an owner in the other one is unknown, and so held, also when it is gone",
-  "a name that is not UTF-8":
-    "as the current directory: Deno locks there; Bun and Node say ENOENT, as they have no name for it",
+  "a name that is not UTF-8": "as the current directory: a path that begins there is refused",
 };
 
 function cell(outcome: Outcome | undefined): string {

@@ -4,16 +4,15 @@ import { Crew, flock1, type Wrong } from "./site.ts";
 
 const INSIDE = 'cd "$0"; at=$(printf "a\\377b"); mkdir -p "$at"; cd "$at"; exec "$@"';
 
-/** The lock in that very folder, or an error: never one elsewhere. */
+/** An error, and never a lock elsewhere. */
 export async function inBytes(kind: Kind, dir: string, wrong: Wrong): Promise<void> {
   const crew = new Crew(kind, { by: ["sh", "-euc", INSIDE, dir], allow: dir });
   try {
-    const lock = await crew.lock(await crew.agent(), "bytes.lock");
-    const outcome = await lock.failure();
-    const held = outcome === "try was true";
-    wrong.expect("ours in the folder", held || /^LockError (ENOENT|EACCES)$/.test(outcome) || outcome, true);
-    const they = flock1(crew, "bytes.lock");
-    wrong.expect(`flock(1) there, after ours: ${outcome}`, await they.take("exclusive"), !held);
+    // What may not ask for the folder's name, a Deno with few permissions, may not open the file either.
+    const outcome = await crew.lock(await crew.agent(), "bytes.lock")
+      .then((lock) => lock.failure(), ({ name }: Error) => name);
+    wrong.expect("ours in the folder", /^(?:TypeError|LockError EACCES)$/.test(outcome) || outcome, true);
+    wrong.expect(`flock(1) there, after ours: ${outcome}`, await flock1(crew, "bytes.lock").take("exclusive"), true);
   } finally {
     await crew.end();
   }
