@@ -8,7 +8,8 @@
 import { nodePath, workerThreads } from "../builtin.ts";
 import { type Bind, contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
-import { named, type Permits, withoutNonce } from "./primitives.ts";
+import { openAsItStands } from "./careful.ts";
+import { MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -100,53 +101,20 @@ function look(path: string): FileStat | undefined {
   }
 }
 
-/** What open(2) answers for them elsewhere. */
-const REFUSED: Record<string, string> = { symlink: "ELOOP", directory: "EISDIR", socket: "ENXIO" };
-
-/**
- * `Deno.openSync` knows neither O_NOFOLLOW nor O_NONBLOCK. So: what stands there
- * is looked at first, a missing file is made with O_EXCL (which follows no
- * symlink), and what was opened must be what was looked at. Nothing is
- * truncated or written before that.
- */
+/** `Deno.openSync` knows neither O_NOFOLLOW nor O_NONBLOCK. */
 function openLock(path: string, access: Access, mode: number): OpenFile {
-  const { openSync } = deno!; // `!` as above
   const write = access !== "read";
   for (const kind of write ? ["read", "write"] as const : ["read"] as const) {
     if (!permits(kind, path)) {
       throw new SystemError("EACCES", `there is no --allow-${kind} for it; its directory is what the lock needs`);
     }
   }
-  return named(() => {
-    for (let attempt = 0;; attempt++) {
-      const before = look(path);
-      if (before && before.kind !== "file") {
-        throw new SystemError(REFUSED[before.kind] ?? "EINVAL", `it is a ${before.kind}`);
-      }
-      if (before && access === "make") throw new SystemError("EEXIST", "it exists");
-      let file: Deno.FsFile;
-      try {
-        file = before || access === "write" || access === "read"
-          ? openSync(path, { read: true, write })
-          : openSync(path, { read: true, write, createNew: true, mode });
-      } catch (error) {
-        // Made, or deleted, by another process since we looked.
-        const { code } = error as { code?: string };
-        if (
-          access === "create" && (code === "EEXIST" || code === "ENOENT") && attempt < 100 &&
-          !!before === (code === "ENOENT")
-        ) continue;
-        throw error;
-      }
-      let same = false;
-      try {
-        same = !before || describe(file.statSync()).identity === before.identity;
-      } finally {
-        if (!same) file.close();
-      }
-      if (same) return fsFile(file);
-      if (attempt >= 100) throw new SystemError("ESTALE", "it is being replaced again and again");
-    }
+  const lstat = (path: string) => named(() => look(path));
+  return openAsItStands(path, MAKING[access], {
+    lstat,
+    // `!` as above
+    open: (how) =>
+      fsFile(named(() => deno!.openSync(path, { read: true, write, ...(how === "new" && { createNew: true, mode }) }))),
   });
 }
 
@@ -217,8 +185,8 @@ export function denoRuntime(): Runtime | undefined {
     watch,
     isMainThread,
     mayOpenByItself: () => allGranted() && isMainThread(),
-    // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
-    resolvesLinks: () => !allGranted(),
+    // Unless all eight permissions are granted without an exception (2.9.6). That is not asked: one can be given up later.
+    resolvesLinks: true,
     may: {
       // Before 2.4 `process.kill(pid, 0)` on Windows was TerminateProcess (denoland/deno#23938): a look killed the holder.
       kill: () => granted({ name: "run" }) && (process.platform !== "win32" || atLeast(version.deno, [2, 4, 0])),

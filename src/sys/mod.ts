@@ -161,7 +161,7 @@ function permittedType({ permits, may }: Runtime, calls: Calls | undefined, path
 
 function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
-  const resolves = runtime.resolvesLinks();
+  const resolves = runtime.resolvesLinks;
   if (typeof loaded !== "string") {
     const native = runtime.mayOpenByItself() ? loaded.files() : undefined;
     const disk = filesOf(loaded.flock, permits, resolves, native);

@@ -24,8 +24,8 @@ export interface Runtime {
   mayOpenByItself(): boolean;
   /** Never prompts. */
   readonly permits: Permits;
-  /** Whether it resolves symlinks itself before it opens a file. */
-  resolvesLinks(): boolean;
+  /** Whether it may resolve symlinks itself before it opens a file. */
+  readonly resolvesLinks: boolean;
   /** Whether `process.kill(pid, 0)`, `os.hostname()` and `/proc` through `node:fs` may be
    * used; each may prompt in a runtime with permissions. */
   readonly may: {

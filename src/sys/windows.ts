@@ -77,7 +77,7 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
   const none = () => {
     throw new SystemError("ENOSYS", "this runtime has no LockFileEx");
   };
-  const plain = filesOf(none, permits, runtime.resolvesLinks());
+  const plain = filesOf(none, permits, runtime.resolvesLinks);
   const base = kernel ? windowsFiles(kernel, permits) : withoutFfi(runtime) ?? plain;
   const side = (path: string, mode: number): OpenSide => (how) =>
     how === "read" ? base.openRead(holderPath(path)) : base.openLock(holderPath(path), "create", mode);
