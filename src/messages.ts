@@ -9,6 +9,7 @@ import {
   quote,
 } from "./errors.ts";
 import type { LockOptions } from "./options.ts";
+import { partOfUs } from "./ourselves.ts";
 import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
@@ -18,7 +19,7 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
     : holder?.pid === process.pid
-    ? `held by ${holder}, which is this very process, by another Lock object`
+    ? `held by ${holder}, which is this very process, ${partOfUs(holder, refusal.token)}`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
     : "held by a process that left no record";

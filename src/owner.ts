@@ -5,6 +5,7 @@
 import type { HolderFields } from "./record.ts";
 import { system } from "./sys/mod.ts";
 import { type Processes, SystemError } from "./sys/sys.ts";
+import { whyThreadIsDead } from "./thread.ts";
 
 /** A verdict on a process, with its reason in words. */
 export interface ProcessState {
@@ -37,6 +38,10 @@ export function judge(owner: HolderFields, processes: Processes): ProcessState {
     return verdict("unknown", `it runs in another PID namespace (a container?); there, ${howToTell(pid)}`);
   }
   const verdictHere = judgeHere(pid, owner.startTime, processes, owner.uid);
+  if (verdictHere.state === "alive") {
+    const ended = whyThreadIsDead(owner, processes);
+    if (ended) return verdict("dead", ended);
+  }
   // Another time namespace shifts the start time: it says nothing then.
   if (verdictHere.state === "dead" && owner.timeNamespace !== self.timeNamespace) {
     const byNumber = judgeHere(pid, undefined, processes, owner.uid);

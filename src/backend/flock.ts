@@ -14,7 +14,7 @@ import { announce, NOTHING } from "./announce.ts";
 import { pidPath, readEntry, refusalBy } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
 import { open, reopen, takeLock } from "./open.ts";
-import { isAbandoned } from "./pidfile.ts";
+import { abandoned } from "./ours.ts";
 import { type Opened, type Session, writerFirst, writerWaits } from "./session.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
@@ -121,7 +121,7 @@ function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: b
   const entry = readEntry(sys, path, pidPath(path));
   if (!entry) return {};
   // Of ours, and nobody's: it could not be removed when it was in our way, and would refuse everybody until we end.
-  if (entry.owner.state === "dead" || isAbandoned(entry.nonce)) return { dead: true };
+  if (entry.owner.state === "dead" || abandoned.has(entry.nonce)) return { dead: true };
   // A daemon may keep its own PID there, as daemons do, and lock `P` all the same. The bare PID: one with a PID
   // namespace beside it may be another's, in a container of its own.
   const own = entry.holder?.pid === sys.self().pid && Object.keys(entry.holder).length === 1;

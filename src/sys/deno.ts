@@ -10,6 +10,7 @@ import { type Bind, contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
 import { openAsItStands } from "./careful.ts";
 import { MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
+import { ownThread, type Proc } from "./proc.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -29,6 +30,18 @@ const granted = (descriptor: Deno.PermissionDescriptor): boolean => {
 
 const isMainThread = () => !("WorkerGlobalScope" in globalThis) && workerThreads().isMainThread; // two kinds of Worker
 const allGranted = () => granted({ name: "read" }) && granted({ name: "write" });
+
+/**
+ * Whether this isolate ends only when its process does, so that the kernel closes what libc opened. Not one that a
+ * watcher replaces in the same process: then there is an inotify from the start (2.9.6: `--watch`, `--watch-hmr`,
+ * `deno watch`), and the last two tell the program nothing. The next version was refused by its own process, for good.
+ * Not one in another thread than the first either: a Worker, or a file of `deno test`.
+ */
+function endsWithProcess(proc: Proc): boolean {
+  if (ownThread(process.pid, proc) !== process.pid) return false;
+  const open = proc.list("/proc/self/fd");
+  return open !== undefined && !open.some((fd) => proc.link(`/proc/self/fd/${fd}`) === "anon_inode:inotify");
+}
 
 const bind: Bind = (library, table) => {
   const symbols: Record<string, Deno.ForeignFunction> = {};
@@ -184,7 +197,7 @@ export function denoRuntime(): Runtime | undefined {
     physical,
     watch,
     isMainThread,
-    mayOpenByItself: () => allGranted() && isMainThread(),
+    mayOpenByItself: (proc) => allGranted() && endsWithProcess(proc),
     // Unless all eight permissions are granted without an exception (2.9.6). That is not asked: one can be given up later.
     resolvesLinks: true,
     may: {

@@ -7,7 +7,17 @@ import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
 import type { Flock } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
-import { allProcesses, descriptorLocks, look, type Reader, surroundings, unseen } from "./proc.ts";
+import {
+  allProcesses,
+  descriptorLocks,
+  look,
+  ownThread,
+  type Proc,
+  type Reader,
+  surroundings,
+  threadsOf,
+  unseen,
+} from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import { fileSystemName } from "./statfs.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
@@ -96,8 +106,8 @@ function load<T>(runtime: Runtime, bindAll: (platform: string, library: string, 
 function assemble(runtime: Runtime): System {
   const loaded = load(runtime, bindCalls);
   const calls = typeof loaded === "string" ? undefined : loaded;
-  const { disk, way, why } = chooseDisk(runtime, loaded);
   const reader = makeReader(runtime, calls);
+  const { disk, way, why } = chooseDisk(runtime, loaded, reader);
   const pid = process.pid;
   const ask = (other: number): "exists" | "gone" | SystemError => {
     if (calls) return calls.exists(other);
@@ -109,6 +119,7 @@ function assemble(runtime: Runtime): System {
   };
   let identity: Identity | undefined;
   const self = () => identity ??= identify(runtime, calls, reader, pid);
+  const thread = () => ownThread(pid, reader);
   return {
     ...disk,
     // On an unknown system O_NOFOLLOW may be missing and a PID may mean something else: no lock that is not one.
@@ -133,6 +144,8 @@ function assemble(runtime: Runtime): System {
     },
     descriptorLocks: (other) => descriptorLocks(other, reader),
     all: () => allProcesses(reader),
+    threads: (other) => threadsOf(other, reader),
+    thread,
     signal(other, name) {
       if (calls) return calls.signal(other, signals()[name]);
       if (!runtime.may.kill()) {
@@ -159,11 +172,15 @@ function permittedType({ permits, may }: Runtime, calls: Calls | undefined, path
   return may.statfs(path) ? attempt(() => fs().statfsSync(path).type) : undefined;
 }
 
-function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way?: KernelLockWay; why: string } {
+function chooseDisk(
+  runtime: Runtime,
+  loaded: Calls | string,
+  proc: Proc,
+): { disk: Disk; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
   const resolves = runtime.resolvesLinks;
   if (typeof loaded !== "string") {
-    const native = runtime.mayOpenByItself() ? loaded.files() : undefined;
+    const native = runtime.mayOpenByItself(proc) ? loaded.files() : undefined;
     const disk = filesOf(loaded.flock, permits, resolves, native);
     return { disk, way: "ffi", why: "flock(2) through the runtime's FFI" };
   }
@@ -203,8 +220,10 @@ function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
 function identify(runtime: Runtime, calls: Calls | undefined, reader: Reader, pid: number): Identity {
   const { startTime, command, jailed } = look(process.platform, pid, reader) ?? {};
   const [program, ...args] = process.argv;
+  const thread = ownThread(pid, reader);
   return {
     pid,
+    thread: thread === pid ? undefined : thread,
     startTime,
     ...surroundings(reader),
     ...(jailed === undefined ? {} : { pidNamespace: jailed ? "jail" : "host" }),

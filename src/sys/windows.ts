@@ -53,6 +53,8 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     kernelLocks: () => undefined,
     descriptorLocks: () => undefined,
     all: () => undefined,
+    threads: () => undefined,
+    thread: () => undefined,
   };
 }
 

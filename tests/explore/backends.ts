@@ -1,5 +1,5 @@
 /** The back ends to explore: the project's own, or with one deliberate fault. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -43,18 +43,7 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
   try {
     const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
-    for (
-      const name of [
-        "announce.ts",
-        "entry.ts",
-        "flock.ts",
-        "held.ts",
-        "open.ts",
-        "pidfile.ts",
-        "publish.ts",
-        "session.ts",
-      ]
-    ) {
+    for (const name of readdirSync(new URL("backend/", source))) {
       let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);
       for (const edit of edits) if (edit[0] === name) text = edited(text, edit);
       writeFileSync(join(copy, name), text);

@@ -280,6 +280,8 @@ export class Machine implements System {
   descriptorLocks(): undefined {}
 
   all(): undefined {}
+  threads(): undefined {}
+  thread(): undefined {}
 
   /** What no back end does. */
   signal(): never {
