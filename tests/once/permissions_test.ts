@@ -183,6 +183,8 @@ interface Cell {
   readonly path: string;
   readonly target: string;
   readonly right: Right;
+  /** Which file the path means; not the one that the text of the path would mean. */
+  readonly means?: string;
 }
 
 /** A folder for each kind of file in each spot. */
@@ -201,8 +203,13 @@ function lay({ path: within }: Place, pidFile = false): Cell[] {
       return { what: `a ${kind} at ${spot}`, path, target, right: { ...expected, auto } };
     })
   );
+  const [folder, target] = [within("up"), within("target of nothing")];
+  mkdirSync(join(folder, "far", "deep"), { recursive: true });
+  writeFileSync(target, "precious\n");
+  orders.push(["symlink", folder, "way", "far/deep"]);
   execFileSync("python3", ["-c", MAKE, JSON.stringify(orders)]);
-  return cells;
+  const [path, means] = [`${folder}/way/../a.lock`, join(folder, "far", "a.lock")];
+  return [...cells, { what: '".." after a symlink', path, target, means, right: { ...FINE, history: [true] } }];
 }
 
 /** Inode, mode and times of each target, to the nanosecond. */
@@ -212,7 +219,7 @@ const targetsOf = (cells: readonly Cell[]): string[] =>
   );
 
 /** What is wrong with a cell by now. */
-function faults({ path, target, right }: Cell, outcomes: Outcomes, touched: boolean): string[] {
+function faults({ path, target, right, means }: Cell, outcomes: Outcomes, touched: boolean): string[] {
   const found: string[] = [];
   for (const [call, { value, took }] of Object.entries(outcomes)) {
     const expected = right[call as keyof Outcomes]; // the cast: those are its keys
@@ -221,6 +228,7 @@ function faults({ path, target, right }: Cell, outcomes: Outcomes, touched: bool
   }
   if (touched || readFileSync(target, "utf8") !== "precious\n") found.push("its target was opened, or written");
   if (existsSync(`${target}.missing`)) found.push("what the dangling link leads to was made");
+  if (means && !existsSync(`${means}.journal`)) found.push(`it meant another file than ${means}`);
   return found.map((each) => `${each} (there is ${readdirSync(dirname(path)).join(" ")})`);
 }
 
