@@ -8,6 +8,7 @@ import { isElsewhere, judgeNumber, type ProcessState } from "./owner.ts";
 import { LockHolder } from "./record.ts";
 import { isSameFile, type KernelLock, LockTable } from "./sys/locks.ts";
 import type { FileStat, System } from "./sys/sys.ts";
+import { whyThreadIsDead } from "./owner_thread.ts";
 
 /** So long, in milliseconds, all processes are searched for a file: a machine may have a hundred thousand open. */
 const BUDGET = 1_000;
@@ -105,7 +106,8 @@ function holderOf(
   const alive = pid > 0 && judgeNumber(pid, undefined, sys).state !== "dead"; // a zombie has no files
   const isRecorded = recorded !== undefined && author === "alive";
   // The kernel and a living process' record agree. It clears that before it closes the file.
-  if (alive && isRecorded && recorded.pid === pid) return { found: [recorded] };
+  // A Worker's that was terminated may stay with its process: in Bun.
+  if (alive && recorded?.pid === pid && (isRecorded || whyThreadIsDead(recorded, sys))) return { found: [recorded] };
   const named = (process: number): LockHolder => {
     const { command, startTime, uid } = sys.look(process) ?? {};
     // What the dead taker's record says of the hold is true of whoever inherited it.

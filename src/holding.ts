@@ -15,6 +15,12 @@ export interface Owner {
   left(): void;
 }
 
+/** What this copy of the library holds: under `bun --hot` an earlier load of the program has another. */
+const holdings = new Set<Holding>();
+
+/** Whether this copy holds what goes by that token. */
+export const isHeldByThisCopy = (token: string): boolean => [...holdings].some(({ hold }) => hold.token === token);
+
 /** One hold, from its grant to its end. */
 export class Holding {
   readonly hold: Hold;
@@ -37,6 +43,7 @@ export class Holding {
       leave: () => isMainThread() ? owner.left() : owner.abandon(),
     };
     remember(this.#registered);
+    holdings.add(this);
     this.#unguard = guard(hold.watched, () => {
       const before = hold.token;
       this.verify();
@@ -56,6 +63,7 @@ export class Holding {
   /** Forgets it; the hold itself is not touched. */
   end(): void {
     this.#ended = true;
+    holdings.delete(this);
     end(this.hold);
     forget(this.#registered);
     this.#unguard();

@@ -10,6 +10,7 @@ import {
   quote,
 } from "./errors.ts";
 import type { LockOptions } from "./options.ts";
+import { partOfUs } from "./ourselves.ts";
 import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
@@ -20,7 +21,7 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
     : holder?.pid === process.pid && !doubt // else another namespace's process may have the same number
-    ? `held by ${holder}, which is this very process, by another Lock object`
+    ? `held by ${holder}, which is this very process, ${partOfUs(holder, refusal.token)}`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
     : unseen

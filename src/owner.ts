@@ -26,6 +26,7 @@
  */
 import type { HolderFields } from "./record.ts";
 import { system } from "./sys/mod.ts";
+import { whyThreadIsDead } from "./owner_thread.ts";
 import { INITIAL_PID_NAMESPACE, JAIL } from "./sys/proc.ts";
 import { type Identity, type Processes, SystemError } from "./sys/sys.ts";
 
@@ -65,6 +66,10 @@ export function judge(owner: HolderFields, processes: Processes, fileSystem?: st
   if (wasRestarted(owner, self, isLocal)) return verdict("dead", "the machine was restarted since");
   if (!isHere(owner, self, isLocal)) return verdict("unknown", whyNotHere(owner, self, processes));
   const byStart = judgeNumber(pid, startTime, processes, uid);
+  if (byStart.state === "alive") {
+    const ended = whyThreadIsDead(owner, processes);
+    return ended === undefined ? byStart : verdict("dead", ended);
+  }
   if (byStart.state !== "dead" || !isLinux(self.pidNamespace)) return byStart;
   if (agree(owner.timeNamespace, self.timeNamespace)) return byStart;
   const byNumber = judgeNumber(pid, undefined, processes, uid);

@@ -14,6 +14,8 @@ const PID_LIMIT = 2 ** 31 - 1;
 export interface HolderFields {
   /** Process id. */
   readonly pid: number;
+  /** The kernel's id of the thread, where it is not the process's first: a Worker. */
+  readonly thread?: number;
   /** The kernel's own figure for when the process started; only good to compare. */
   readonly startTime?: string;
   /** The machine's boot, as the kernel names it. */
@@ -62,6 +64,8 @@ export const printable = (text: string) => text.replace(/[\p{C}\u2028\u2029]/gu,
 export class LockHolder implements HolderFields {
   /** Process id. */
   declare readonly pid: number;
+  /** The kernel's id of the thread, where it is not the process's first: a Worker. */
+  declare readonly thread?: number;
   /** The kernel's own figure for when the process started; only good to compare. */
   declare readonly startTime?: string;
   /** The machine's boot, as the kernel names it. */
@@ -184,9 +188,10 @@ function parseFields(json: string, pid: number): HolderFields | undefined {
     if (Object.hasOwn(value, name)) fields[name] = value[name];
     if (fields[name] !== undefined && typeof fields[name] !== "string") return undefined;
   }
-  const { uid, mode, nonce } = value;
+  const { thread, uid, mode, nonce } = value;
+  if (thread !== undefined && parsePid(String(thread)) !== thread) return undefined;
   if (uid !== undefined && !(Number.isSafeInteger(uid) && Number(uid) >= 0)) return undefined;
   if (mode !== undefined && mode !== "exclusive" && mode !== "shared") return undefined;
   if (nonce !== undefined && !(typeof nonce === "string" && /^[0-9a-f]{32}$/.test(nonce))) return undefined;
-  return { ...fields, uid, mode, nonce } as HolderFields; // every field was checked above
+  return { ...fields, thread, uid, mode, nonce } as HolderFields; // every field was checked above
 }

@@ -39,6 +39,8 @@ const ALIVE = /^process \d+ is alive$/;
 const GONE = /^there is no process \d+$/;
 
 const HEADLESS = "a process whose first thread has ended while another goes on";
+/** Alive, but a PID file of it that it does not hold was left by an earlier load of its program: ours_test.ts. */
+const OWN = "the judge's own PID";
 
 const CASES: Record<string, Case> = {
   "a process that has ended": { owner: () => deadOwner(), state: "dead", reason: GONE },
@@ -53,7 +55,7 @@ const CASES: Record<string, Case> = {
     state: "dead",
     reason: LATER,
   },
-  "the judge's own PID": { owner: (_, pid) => ownerOf(pid), state: "alive", reason: ALIVE },
+  [OWN]: { owner: (_, pid) => ownerOf(pid), state: "alive", reason: ALIVE },
   "the judge's own PID with an old start time": {
     owner: (_, pid) => ownerOf(pid, { startTime: "1" }),
     state: "dead",
@@ -215,7 +217,10 @@ for (const kind of kinds) {
     const does = kind === "deno-no-ffi" || state !== "dead" ? "is refused by" : "takes over from";
     test(`tryAcquire() in ${kind} ${does} every PID file of which the owner is ${state}`, async (place) => {
       const agent = await place.agent(kind);
-      for (const what in CASES) if (CASES[what].state === state && what !== HEADLESS) await tries(place, agent, what);
+      for (const what in CASES) {
+        const apart = what === HEADLESS || (what === OWN && kind !== "deno-no-ffi"); // which does not know its thread
+        if (CASES[what].state === state && !apart) await tries(place, agent, what);
+      }
     });
   }
 

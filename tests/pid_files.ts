@@ -29,6 +29,7 @@ export const startTimeOf = (pid: number): string => procStat(pid)[19];
 export function ownerOf(pid: number, other: Partial<HolderFields> = {}): HolderFields {
   return {
     ...system().self(),
+    thread: undefined,
     pid,
     startTime: startTimeOf(pid),
     mode: "exclusive",

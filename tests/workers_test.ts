@@ -1,8 +1,9 @@
 /** Threads: each is a stranger to the others; and what is left of the lock of a thread that has ended. */
-import { assert, assertEquals } from "@std/assert";
-import { readFileSync } from "node:fs";
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { existsSync, readFileSync } from "node:fs";
 import { type Agent, mustBlock, ownKind, type Place, test, within } from "./harness.ts";
-import { kernelHolders, openIn } from "./lockers.ts";
+import { failure, kernelHolders, openIn } from "./lockers.ts";
+import { recordIn, until } from "./pid_files.ts";
 
 /** An agent with a Worker, and a stranger. */
 async function threads({ agent, path }: Pick<Place, "agent" | "path">, options: object = {}) {
@@ -101,6 +102,61 @@ for (const way of ["endWorker", "terminate"] as const) {
     assertEquals({ free, stale, open }, { ...AFTERWARDS[way][ownKind], open: free ? 0 : 1 });
     await stranger.release();
     assertEquals(readFileSync(place.path(), "utf8"), "");
+  });
+}
+
+for (const way of ["endWorker", "terminate"] as const) {
+  const what = way === "terminate" ? "was terminated" : "ended by itself";
+  test(`tryAcquire() by PID file after a Worker that held it ${what} is true, in its own process and in others`, async (place) => {
+    const { process, stranger, tell } = await threads(place, { backend: "pidfile" });
+    for (const next of [stranger, process]) {
+      await process.call("worker", { worker: "w", path: place.path(), options: { backend: "pidfile" } });
+      assertEquals(await tell("try"), { value: true });
+      const { pid, thread } = recordIn(place.path("a.lock.pid"));
+      assert(thread !== undefined && thread !== pid, "a Worker's record has its thread");
+      assertEquals([await process.tryAcquire(), await stranger.tryAcquire()], [false, false]);
+      await within(20_000, process.call(way, { worker: "w" }));
+      await until("its thread has ended", () => !existsSync(`/proc/${pid}/task/${thread}`));
+      assertEquals(await next.tryAcquire(), true);
+      assertEquals(recordIn(place.path("a.lock.pid")).thread, undefined);
+      await next.release();
+      assertEquals((await next.call("stale")).includes(process.pid), way === "terminate");
+    }
+  });
+}
+
+test("acquire() says of a lock whose Worker was terminated what the runtime has made of it", async (place) => {
+  const { process, stranger, tell } = await threads(place);
+  assertEquals(await tell("try"), { value: true });
+  const alive = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
+  assertMatch(alive.message, /which is this very process, by its thread \d+ \(a Worker\)/);
+  await within(20_000, process.call("terminate", { worker: "w" }));
+  if (ownKind !== "bun") {
+    assertEquals((await stranger.call("look", { path: place.path() })).state, "stale");
+    return;
+  }
+  const own = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
+  assertMatch(
+    own.message,
+    /by its thread \d+, a Worker that has ended: this runtime frees such a lock when the process ends/,
+  );
+  const other = await failure(stranger.call("acquire", { name: "lock", options: { timeout: 0 } }));
+  assertMatch(other.message, /its thread \d+ \(a Worker\?\) has ended, while process \d+ is alive/);
+});
+
+if (ownKind === "deno") {
+  test("tryAcquire() in deno-no-ffi is refused by the PID file of a Worker that was terminated, for it cannot know that", async ({ path, agent }) => {
+    const process = await agent("deno-no-ffi");
+    await process.lock(path(), { backend: "pidfile" });
+    await process.call("worker", { worker: "w", path: path(), options: { backend: "pidfile" } });
+    assertEquals(await process.call("tell", { worker: "w", does: "try" }), { value: true });
+    await within(20_000, process.call("terminate", { worker: "w" }));
+    assertEquals(await process.tryAcquire(), false);
+    const late = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
+    assertMatch(
+      late.message,
+      /by another of its threads, or by an earlier load of the program\. If nothing there releases/,
+    );
   });
 }
 

@@ -3,6 +3,7 @@ import type { Named, Request } from "../backend.ts";
 import { judgeNumber } from "../owner.ts";
 import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { isOfThisThread } from "../owner_thread.ts";
 import { recordOf } from "./entry.ts";
 
 /** Where a record finds no room the lock still holds: a full disk must not stop the job that cleans it. */
@@ -29,9 +30,11 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
   const content = parse(before);
   const pid = barePid(content);
   const owner = pid === undefined ? undefined : judgeNumber(pid, undefined, sys);
-  // Who lives has not died. (Without the right to ask, it is taken for the last holder, as every record is.)
+  // A process that lives has not died. (Without the right to ask, it is taken for the last holder, as every record is.)
   const named = pid !== undefined && owner?.state === "alive" ? { pid, reason: owner.reason } : undefined;
-  const stale = "holder" in content && !named ? content.holder : undefined;
+  // Nor has this thread: an earlier load of its program wrote that (a watcher).
+  const died = "holder" in content && !named && !isOfThisThread(content.holder, sys);
+  const stale = died ? content.holder : undefined;
   // People lock their data files: what we did not write stays as it is (filelock#591).
   if (!writable || content.kind === "foreign") return { ...NOTHING, stale, named };
   const record = recordOf(sys, request, sys.nonce());

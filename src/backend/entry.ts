@@ -8,6 +8,7 @@ import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
 import { holdsHere } from "../registry.ts";
+import { isLeftHere } from "./ours.ts";
 import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
@@ -37,6 +38,8 @@ export interface Entry {
   /** The owner; undefined where the file is damaged. */
   readonly holder: LockHolder | undefined;
   readonly owner: ProcessState;
+  /** The owner, if others are to be told of its death. Not an earlier load of this program: its process is alive. */
+  readonly stale?: LockHolder;
 }
 
 /** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES. */
@@ -96,7 +99,9 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
     const { holder } = content;
     // A foreign PID file: its inode can come back within the second, its PID cannot.
     const nonce = holder.nonce ?? `${standIn}-${holder.pid}`;
-    return { nonce, holder, owner: judgeEntry(sys, entry, holder, nonce) };
+    return isLeftHere(sys, entry, holder)
+      ? { nonce, holder, owner: { state: "dead", reason: "an earlier load of this very program left it" } }
+      : { nonce, holder, owner: judgeEntry(sys, entry, holder, nonce), stale: holder };
   }
   return {
     nonce: standIn,

@@ -14,7 +14,7 @@ import { pidPath, readEntry } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
 import type { KeptFile } from "./kept.ts";
 import { open, type Opened, reopen, takeLock } from "./open.ts";
-import { isAbandoned } from "./pidfile.ts";
+import { isAbandoned } from "./ours.ts";
 import { refusalBy } from "./refusal.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */

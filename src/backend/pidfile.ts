@@ -13,7 +13,6 @@ import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import { perThread } from "../thread.ts";
 import {
   type Entry,
   isLeased,
@@ -25,6 +24,7 @@ import {
   temporaryPath,
 } from "./entry.ts";
 import { takeLock } from "./open.ts";
+import { abandon, drop, hold, isAbandoned, removed } from "./ours.ts";
 import { refusalBy } from "./refusal.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
@@ -33,12 +33,6 @@ export const STEPS_LIMIT = 10_000;
 
 /** More takeovers than that do not die one after another. */
 export const LONGEST_CHAIN = 100;
-
-/** Nonces of PID files of ours that could not be removed: they hold nothing, and the next try removes them. */
-const abandoned = () => perThread("abandoned", () => new Set<string>());
-
-/** Whether a PID file is such a one. */
-export const isAbandoned = (nonce: string): boolean => abandoned().has(nonce);
 
 const LOST = "its PID file was deleted or replaced while it was held";
 
@@ -91,7 +85,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       if (!root) return { at: "A1" };
       if (isAbandoned(root.nonce)) {
         sys.unlink(pidPath(path));
-        abandoned().delete(root.nonce);
+        removed(root.nonce);
         return { at: "A1" };
       }
       return isDead(root, request)
@@ -123,7 +117,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       const nonce = sys.nonce();
       return withLink(sys, linkPath(path, step.cur), () => {
         replace(sys, request, nonce);
-        return { at: "sweep", nonce, stale: step.root.holder, cur: step.cur };
+        return { at: "sweep", nonce, stale: step.root.stale, cur: step.cur };
       });
     }
     case "sweep":
@@ -170,6 +164,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     if (!held) giveBack(sys, path, nonce);
   }
   if (refusal) return { refusal };
+  hold(nonce);
   return {
     hold: {
       token: nonce,
@@ -189,7 +184,7 @@ export function giveBack(sys: System, path: string, nonce: string): void {
     release(sys, path, nonce);
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    abandoned().add(nonce);
+    abandon(nonce);
   }
 }
 
@@ -225,7 +220,9 @@ function probe(sys: System, path: string): "free" | { heldOn: string } | undefin
 /** A deleted PID file is not made again, as `P` is: another may have had the lock since, and its release left no trace. */
 function verify(sys: System, path: string, nonce: string): string | undefined {
   try {
-    return isOurs(sys, path, nonce) ? undefined : LOST;
+    if (isOurs(sys, path, nonce)) return undefined;
+    drop(nonce);
+    return LOST;
   } catch (error) {
     if (error instanceof SystemError) return undefined; // it cannot be looked at; nothing says that it is lost
     throw error;
@@ -244,8 +241,11 @@ function isOurs(sys: System, path: string, nonce: string): boolean {
 
 function release(sys: System, path: string, nonce: string, parting?: () => void): string | undefined {
   // Another's file is never touched (agent-device#2523).
-  if (!isOurs(sys, path, nonce)) return LOST;
-  parting?.();
-  sys.unlink(pidPath(path));
-  return undefined;
+  const ours = isOurs(sys, path, nonce);
+  if (ours) {
+    parting?.();
+    sys.unlink(pidPath(path));
+  }
+  drop(nonce);
+  return ours ? undefined : LOST;
 }

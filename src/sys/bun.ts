@@ -37,7 +37,7 @@ export function bunRuntime(): Runtime | undefined {
     isMainThread: () => (globalThis as unknown as { Bun: { isMainThread: boolean } }).Bun.isMainThread,
     mayOpenByItself: () => true, // it closes nothing of a terminated Worker's anyway
     permits: () => true,
-    resolvesLinks: () => false,
+    resolvesLinks: false,
     marksInherited: true,
     readsFiles(given) {
       // Not process.env: a .env could set this one too.

@@ -8,7 +8,9 @@
 import { nodePath, workerThreads } from "../builtin.ts";
 import { type Bind, contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
-import { named, type Permits, withoutNonce } from "./primitives.ts";
+import { openAsItStands } from "./careful.ts";
+import { MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
+import { ownThread, type Proc } from "./proc.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -28,6 +30,18 @@ const granted = (descriptor: Deno.PermissionDescriptor): boolean => {
 
 const isMainThread = () => !("WorkerGlobalScope" in globalThis) && workerThreads().isMainThread; // two kinds of Worker
 const allGranted = () => granted({ name: "read" }) && granted({ name: "write" });
+
+/**
+ * Whether this isolate ends only when its process does, so that the kernel closes what libc opened. Not one that a
+ * watcher replaces in the same process: then there is an inotify from the start (2.9.6: `--watch`, `--watch-hmr`,
+ * `deno watch`), and the last two tell the program nothing. The next version was refused by its own process, for good.
+ * Not one in another thread than the first either: a Worker, or a file of `deno test`.
+ */
+function endsWithProcess(proc: Proc): boolean {
+  if (ownThread(process.pid, proc) !== process.pid) return false;
+  const open = proc.list("/proc/self/fd");
+  return open !== undefined && !open.some((fd) => proc.link(`/proc/self/fd/${fd}`) === "anon_inode:inotify");
+}
 
 const bind: Bind = (library, table) => {
   const symbols: Record<string, Deno.ForeignFunction> = {};
@@ -102,53 +116,20 @@ function look(path: string): FileStat | undefined {
   }
 }
 
-/** What open(2) answers for them elsewhere. */
-const REFUSED: Record<string, string> = { symlink: "ELOOP", directory: "EISDIR", socket: "ENXIO" };
-
-/**
- * `Deno.openSync` knows neither O_NOFOLLOW nor O_NONBLOCK. So: what stands there
- * is looked at first, a missing file is made with O_EXCL (which follows no
- * symlink), and what was opened must be what was looked at. Nothing is
- * truncated or written before that.
- */
+/** `Deno.openSync` knows neither O_NOFOLLOW nor O_NONBLOCK. */
 function openLock(path: string, access: Access, mode: number): OpenFile {
-  const { openSync } = deno!; // `!` as above
   const write = access !== "read";
   for (const kind of write ? ["read", "write"] as const : ["read"] as const) {
     if (!permits(kind, path)) {
       throw new SystemError("EACCES", `there is no --allow-${kind} for it; its directory is what the lock needs`);
     }
   }
-  return named(() => {
-    for (let attempt = 0;; attempt++) {
-      const before = look(path);
-      if (before && before.kind !== "file") {
-        throw new SystemError(REFUSED[before.kind] ?? "EINVAL", `it is a ${before.kind}`);
-      }
-      if (before && access === "make") throw new SystemError("EEXIST", "it exists");
-      let file: Deno.FsFile;
-      try {
-        file = before || access === "write" || access === "read"
-          ? openSync(path, { read: true, write })
-          : openSync(path, { read: true, write, createNew: true, mode });
-      } catch (error) {
-        // Made, or deleted, by another process since we looked.
-        const { code } = error as { code?: string };
-        if (
-          access === "create" && (code === "EEXIST" || code === "ENOENT") && attempt < 100 &&
-          !!before === (code === "ENOENT")
-        ) continue;
-        throw error;
-      }
-      let same = false;
-      try {
-        same = !before || describe(file.statSync()).identity === before.identity;
-      } finally {
-        if (!same) file.close();
-      }
-      if (same) return fsFile(file);
-      if (attempt >= 100) throw new SystemError("ESTALE", "it is being replaced again and again");
-    }
+  const lstat = (path: string) => named(() => look(path));
+  return openAsItStands(path, MAKING[access], {
+    lstat,
+    // `!` as above
+    open: (how) =>
+      fsFile(named(() => deno!.openSync(path, { read: true, write, ...(how === "new" && { createNew: true, mode }) }))),
   });
 }
 
@@ -218,9 +199,9 @@ export function denoRuntime(): Runtime | undefined {
     physical,
     watch,
     isMainThread,
-    mayOpenByItself: () => allGranted() && isMainThread(),
-    // To check the path against scoped permissions. Without any to check, open(2) sees the path as it is.
-    resolvesLinks: () => !allGranted(),
+    mayOpenByItself: (proc) => allGranted() && endsWithProcess(proc),
+    // Unless all eight permissions are granted without an exception (2.9.6). That is not asked: one can be given up later.
+    resolvesLinks: true,
     may: {
       // Before 2.4 `process.kill(pid, 0)` on Windows was TerminateProcess (denoland/deno#23938): a look killed the holder.
       kill: () => granted({ name: "run" }) && (process.platform !== "win32" || atLeast(version.deno, [2, 4, 0])),

@@ -8,7 +8,7 @@ const noFlock: Flock = () => {
 };
 
 /**
- * The files of this machine, seen through what this process may do. `resolves`: the runtime resolves symlinks
+ * The files of this machine, seen through what this process may do. `resolves`: the runtime may resolve symlinks
  * itself. `native`: what a try takes, where it can be had without `node:fs`.
  */
 export function filesOf(flock: Flock, permits: Permits, resolves: boolean, native?: Primitives): Disk {

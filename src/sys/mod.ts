@@ -12,9 +12,12 @@ import {
   descriptorLocks,
   look,
   namespaceOf,
+  ownThread,
+  type Proc,
   type Reader,
   showsOwnNamespace,
   surroundings,
+  threadsOf,
   unseen,
 } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
@@ -112,8 +115,8 @@ function load<T>(runtime: Runtime, bindAll: (platform: string, library: string, 
 function assemble(runtime: Runtime): System {
   const loaded = load(runtime, bindCalls);
   const calls = typeof loaded === "string" ? undefined : loaded;
-  const { disk, way, why } = chooseDisk(runtime, loaded);
   const reader = makeReader(runtime, calls);
+  const { disk, way, why } = chooseDisk(runtime, loaded, reader);
   const pid = process.pid;
   const others = ownNumbers(reader, pid);
   const ask = (other: number): "exists" | "gone" | SystemError => {
@@ -126,6 +129,7 @@ function assemble(runtime: Runtime): System {
   };
   let identity: Identity | undefined;
   const self = () => identity ??= identify(runtime, calls, reader, others, pid);
+  const thread = () => ownThread(pid, reader);
   return {
     ...disk,
     // On an unknown system O_NOFOLLOW may be missing and a PID may mean something else: no lock that is not one.
@@ -152,6 +156,8 @@ function assemble(runtime: Runtime): System {
     descriptorStat: (other, fd) => attempt(() => others.stat(`/proc/${other}/fd/${fd}`)),
     readLink: reader.link,
     all: () => allProcesses(others),
+    threads: (other) => threadsOf(other, others),
+    thread,
     signal(other, name) {
       if (calls) return calls.signal(other, signals()[name]);
       if (!runtime.may.kill()) {
@@ -178,11 +184,15 @@ function permittedType({ permits, may }: Runtime, calls: Calls | undefined, path
   return may.statfs(path) ? attempt(() => fs().statfsSync(path).type) : undefined;
 }
 
-function chooseDisk(runtime: Runtime, loaded: Calls | string): { disk: Disk; way?: KernelLockWay; why: string } {
+function chooseDisk(
+  runtime: Runtime,
+  loaded: Calls | string,
+  proc: Proc,
+): { disk: Disk; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
-  const resolves = runtime.resolvesLinks();
+  const resolves = runtime.resolvesLinks;
   if (typeof loaded !== "string") {
-    const native = runtime.mayOpenByItself() ? loaded.files() : undefined;
+    const native = runtime.mayOpenByItself(proc) ? loaded.files() : undefined;
     const disk = filesOf(loaded.flock, permits, resolves, native);
     return { disk, way: "ffi", why: "flock(2) through the runtime's FFI" };
   }
@@ -245,8 +255,10 @@ function identify(
 ): Identity {
   const { startTime, command, jailed } = look(process.platform, pid, others) ?? {};
   const [program, ...args] = process.argv;
+  const thread = ownThread(pid, reader);
   return {
     pid,
+    thread: thread === pid ? undefined : thread,
     startTime,
     ...(hasLinuxKernel(process.platform)
       ? surroundings(reader)

@@ -121,7 +121,7 @@ export function nodeRuntime(): Runtime {
     isMainThread: () => workerThreads().isMainThread,
     mayOpenByItself: () => process.permission === undefined && workerThreads().isMainThread,
     permits: () => true,
-    resolvesLinks: () => false,
+    resolvesLinks: false,
     marksInherited: true,
     may: { kill: () => true, hostname: () => true, uid: () => true, proc: true, env: () => true, statfs: () => true },
     onEnd,

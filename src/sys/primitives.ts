@@ -4,26 +4,41 @@
  */
 import type { BigIntStats } from "node:fs";
 import { fs } from "../builtin.ts";
+import { type Making, openAsItStands } from "./careful.ts";
 import { errnoName, osErrorName } from "./errno.ts";
 import { O_NOCTTY } from "./libc.ts";
 import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
 
-/** How files are opened, by what for. Not at import: `node:fs` is loaded when it is needed. */
-function flags(): Record<Access | "append" | "publish", number> {
+/** What a file is opened for. "publish": as "make", to write only. */
+type Purpose = Access | "append" | "publish";
+
+/** The flags of an open, by what it is for. Not at import: `node:fs` is loaded when it is needed. */
+function flagsOf(purpose: Purpose): number {
   const { O_RDWR, O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_APPEND, O_NOFOLLOW = 0, O_NONBLOCK = 0 } = fs().constants;
   // O_NOFOLLOW: a planted symlink made another lock truncate its target
   // (filelock, CVE-2025-68146). O_NONBLOCK: opening a FIFO waits for its other
   // end (gup#462). O_NOCTTY: a terminal must not become ours.
   const safe = O_NOFOLLOW | O_NONBLOCK | (O_NOCTTY[process.platform] ?? 0);
-  return {
-    make: O_RDWR | O_CREAT | O_EXCL | safe,
-    create: O_RDWR | O_CREAT | safe,
-    write: O_RDWR | safe,
-    read: O_RDONLY | safe,
-    append: O_RDWR | O_CREAT | O_APPEND | safe,
-    publish: O_WRONLY | O_CREAT | O_EXCL | safe,
+  const flags: Record<Purpose, number> = {
+    make: O_RDWR | O_CREAT | O_EXCL,
+    create: O_RDWR | O_CREAT,
+    write: O_RDWR,
+    read: O_RDONLY,
+    append: O_RDWR | O_CREAT | O_APPEND,
+    publish: O_WRONLY | O_CREAT | O_EXCL,
   };
+  return flags[purpose] | safe;
 }
+
+/** Whether an open makes the file. */
+export const MAKING: Record<Purpose, Making> = {
+  make: "must",
+  create: "may",
+  write: "never",
+  read: "never",
+  append: "may",
+  publish: "must",
+};
 
 /** What a try takes: where a runtime can, they are libc's own (`linux.ts`). */
 export interface Primitives {
@@ -124,7 +139,7 @@ export function openFailure(platform: string, { code, message, cause }: SystemEr
   return new SystemError(name, message, { cause });
 }
 
-type Open = (path: string, access: keyof ReturnType<typeof flags>, mode: number, flock: Flock) => OpenFile;
+type Open = (path: string, purpose: Purpose, mode: number, flock: Flock) => OpenFile;
 
 function opened(open: () => number): number {
   try {
@@ -135,9 +150,11 @@ function opened(open: () => number): number {
 }
 
 /** Opens and keeps the descriptor. */
-export const openFile: Open = (path, access, mode, flock) => {
+export const openFile: Open = (path, purpose, mode, flock) => openWith(path, flagsOf(purpose), mode, flock);
+
+function openWith(path: string, flags: number, mode: number, flock: Flock): OpenFile {
   const { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } = fs();
-  const fd = opened(() => openSync(path, flags()[access], mode));
+  const fd = opened(() => openSync(path, flags, mode));
   return {
     fd,
     stat: () => named(() => describe(fstatSync(fd, { bigint: true }))),
@@ -168,7 +185,7 @@ export const openFile: Open = (path, access, mode, flock) => {
       }
     },
   };
-};
+}
 
 /** What stands there; undefined if nothing does. */
 export function lstat(path: string): FileStat | undefined {
@@ -182,21 +199,13 @@ export function stat(path: string): FileStat | undefined {
   return found && describe(found);
 }
 
-/**
- * Opens a file where the runtime resolves symlinks itself before it opens, so
- * that O_NOFOLLOW does nothing: what is opened must be what stands there.
- */
-export const openUnresolved: Open = (path, access, mode, flock) => {
-  const refuse = () => {
-    throw new SystemError("ELOOP", `${JSON.stringify(path)} is a symlink`);
-  };
-  if (lstat(path)?.kind === "symlink") refuse();
-  const file = openFile(path, access, mode, flock);
-  let refused = true;
-  try {
-    refused = lstat(path)?.kind === "symlink";
-  } finally {
-    if (refused) file.close();
-  }
-  return refused ? refuse() : file; // replaced by another file: who locks it compares them (step 3)
-};
+/** The same where the runtime resolves symlinks itself. */
+export const openUnresolved: Open = (path, purpose, mode, flock) =>
+  openAsItStands(path, MAKING[purpose], {
+    lstat,
+    open(how) {
+      const { O_CREAT, O_EXCL } = fs().constants;
+      const flags = flagsOf(purpose);
+      return openWith(path, how === "new" ? flags | O_CREAT | O_EXCL : flags & ~(O_CREAT | O_EXCL), mode, flock);
+    },
+  });

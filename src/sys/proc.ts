@@ -5,11 +5,15 @@
 import { hasLinuxKernel } from "./libc.ts";
 import { type FileStat, type LockedDescriptor, type ProcessLook, SystemError } from "./sys.ts";
 
-/** How to read; undefined for what cannot be read. */
-export interface Reader {
+/** How to read `/proc`; undefined for what cannot be read. */
+export interface Proc {
   text(path: string): string | undefined;
   link(path: string): string | undefined;
   list(path: string): string[] | undefined;
+}
+
+/** How to ask about processes. */
+export interface Reader extends Proc {
   /** `stat(2)`; may throw {@linkcode SystemError}. */
   stat(path: string): FileStat | undefined;
   /** Runs `ps` with these arguments, in the C locale and UTC. */
@@ -70,9 +74,21 @@ export function descriptorLocks(pid: number, reader: Reader): LockedDescriptor[]
   return seen === 0 && names.some((name) => !name.startsWith(".")) ? undefined : found;
 }
 
+/** The ids among the names in a directory. */
+const idsIn = (proc: Proc, directory: string): number[] | undefined =>
+  proc.list(directory)?.filter((name) => /^[1-9]\d*$/.test(name)).map(Number);
+
 /** All processes, by their ids. */
-export const allProcesses = (reader: Reader): number[] | undefined =>
-  reader.list("/proc")?.filter((name) => /^[1-9]\d*$/.test(name)).map(Number);
+export const allProcesses = (proc: Proc): number[] | undefined => idsIn(proc, "/proc");
+
+/** A process's threads, by their ids. The first, which has the process's id, is listed as long as the process is. */
+export const threadsOf = (pid: number, proc: Proc): number[] | undefined => idsIn(proc, `/proc/${pid}/task`);
+
+/** The id of the thread that asks; undefined where it is not told, or `/proc` is another PID namespace's. */
+export function ownThread(pid: number, proc: Proc): number | undefined {
+  const [, process, thread] = /^(\d+)\/task\/(\d+)$/.exec(proc.link("/proc/thread-self") ?? "") ?? [];
+  return process === String(pid) ? Number(thread) : undefined;
+}
 
 /** `ps -o lstart=` is 24 characters wide, such as `Sun Nov 29 17:00:00 2026`. */
 export function parsePs(line: string, platform: string): ProcessLook | undefined {

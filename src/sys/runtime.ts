@@ -5,6 +5,7 @@
 import type { Bind } from "./calls.ts";
 import type { Disk, KernelLockWay } from "./sys.ts";
 import type { Flock, Permits } from "./primitives.ts";
+import type { Proc } from "./proc.ts";
 
 /** A way to the kernel lock, or why there is none. */
 export type Unavailable = { readonly unavailable: string };
@@ -24,14 +25,14 @@ export interface Runtime {
   /** Whether this is no Worker. */
   isMainThread(): boolean;
   /**
-   * Whether libc may open files past the runtime. Not where that checks the path of each; nor where it closes a
-   * Worker's descriptors when the Worker is terminated, because it knows of its own only.
+   * Whether libc may open files past the runtime. Not where that checks the path of each; nor where this program may
+   * end before its process (a Worker that is terminated, a watcher), because the runtime then closes its own only.
    */
-  mayOpenByItself(): boolean;
+  mayOpenByItself(proc: Proc): boolean;
   /** Never prompts. */
   readonly permits: Permits;
-  /** Whether it resolves symlinks itself before it opens a file. */
-  resolvesLinks(): boolean;
+  /** Whether it may resolve symlinks itself before it opens a file. */
+  readonly resolvesLinks: boolean;
   /** Whether `process.kill(pid, 0)`, `os.hostname()` and `/proc` through `node:fs` may be
    * used; each may prompt in a runtime with permissions. */
   readonly may: {

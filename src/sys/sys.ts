@@ -118,6 +118,8 @@ export interface ProcessLook {
 /** This process and this machine, as they go into a record. */
 export interface Identity {
   readonly pid: number;
+  /** The thread's id, where it is not the process's first. */
+  readonly thread?: number;
   readonly startTime?: string;
   readonly bootId?: string;
   readonly pidNamespace?: string;
@@ -155,6 +157,10 @@ export interface Processes {
   descriptorStat(pid: number, fd: string): FileStat | undefined;
   /** All processes, by their ids; undefined where they cannot be listed. */
   all(): number[] | undefined;
+  /** A process's threads, by their ids; undefined where they cannot be listed. */
+  threads(pid: number): number[] | undefined;
+  /** The id of the thread that asks: of a process's first thread the process's; undefined where it is not told. */
+  thread(): number | undefined;
   /** `kill(2)` with a signal by its name. */
   signal(pid: number, name: string): "sent" | "gone" | SystemError;
   physical(path: string): string;

@@ -55,6 +55,8 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     descriptorStat: () => undefined,
     readLink: () => undefined,
     all: () => undefined,
+    threads: () => undefined,
+    thread: () => undefined,
   };
 }
 
@@ -79,7 +81,7 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
   const none = () => {
     throw new SystemError("ENOSYS", "this runtime has no LockFileEx");
   };
-  const plain = filesOf(none, permits, runtime.resolvesLinks());
+  const plain = filesOf(none, permits, runtime.resolvesLinks);
   const base = kernel ? windowsFiles(kernel, permits) : withoutFfi(runtime) ?? plain;
   const side = (path: string, mode: number): OpenSide => (how) =>
     how === "read" ? base.openRead(holderPath(path)) : base.openLock(holderPath(path), "create", mode);

@@ -315,6 +315,8 @@ export class Machine implements System {
   readLink(): undefined {}
 
   all(): undefined {}
+  threads(): undefined {}
+  thread(): undefined {}
 
   /** What no back end does. */
   signal(): never {

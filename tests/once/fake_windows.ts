@@ -224,7 +224,7 @@ export class FakeWindows {
       name: "fake/1.0.0",
       ffi: () => ffi ? { bind: this.bind, library: "kernel32.dll" } : { unavailable: "there is no --allow-ffi" },
       permits: () => true,
-      resolvesLinks: () => false,
+      resolvesLinks: false,
       isMainThread: () => isMainThread,
       mayOpenByItself: () => false,
       may: {

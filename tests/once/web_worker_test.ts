@@ -3,6 +3,31 @@ import { assertEquals } from "@std/assert";
 import { Lock } from "../../mod.ts";
 import { test } from "../harness.ts";
 
+for (const backend of ["flock", "pidfile"] as const) {
+  test(`Lock by ${backend} of a web Worker in Deno that closed itself is free, although that is told to no listener`, async ({ path }) => {
+    const code = `import { Lock } from ${JSON.stringify(new URL("../../mod.ts", import.meta.url))};
+      const lock = globalThis.lock = new Lock(${JSON.stringify(path())}, { backend: "${backend}" });
+      self.postMessage(lock.tryAcquire());
+      self.onmessage = () => self.close();`;
+    const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    const worker = new Worker(url, { type: "module" });
+    try {
+      const held = await new Promise((resolve, reject) => {
+        worker.onmessage = ({ data }) => resolve(data);
+        worker.onerror = ({ message }) => reject(new Error(message));
+      });
+      assertEquals(held, true);
+      worker.postMessage("close");
+      const lock = new Lock(path(), { backend, onStale() {} });
+      await lock.acquire({ timeout: 10_000 });
+      lock.release();
+    } finally {
+      worker.terminate();
+      URL.revokeObjectURL(url);
+    }
+  });
+}
+
 test("Lock of a web Worker in Deno is free when that was terminated", async ({ path }) => {
   const code = `import { Lock } from ${JSON.stringify(new URL("../../mod.ts", import.meta.url))};
     const lock = globalThis.lock = new Lock(${JSON.stringify(path())});

@@ -1,0 +1,71 @@
+/**
+ * Which PID files are this thread's own: those that it holds, those that it could not remove, and those that an earlier
+ * load of its program left. A watcher starts the next version in the same process (`bun --watch` by exec; `deno watch`
+ * without a word to the program), so the owner that such a file names is alive, and is this thread: the program was
+ * refused by itself, for good.
+ *
+ * That one is told from a file that is held by asking around in the thread: a hold answers as long as the code that
+ * made it is there, whichever copy of this library that is, and in whichever realm (a vm context, a test runner's).
+ */
+import { diagnosticsChannel } from "../builtin.ts";
+import type { LockHolder } from "../record.ts";
+import type { System } from "../sys/sys.ts";
+import { isOfThisThread } from "../owner_thread.ts";
+import { perThread } from "../thread.ts";
+
+/** Is the PID file with this nonce held? The holder sets `held`. */
+interface Question {
+  readonly nonce: string;
+  held: boolean;
+}
+
+/** One for a thread: every copy and every realm can reach the channel of a name. */
+const channel = () => diagnosticsChannel().channel("holdfast:pid-file:1");
+
+/** The nonces of the PID files that this copy holds. */
+const held = new Set<string>();
+/** Kept, for Bun 1.4 collects a channel that is not, and its subscribers with it. */
+let answering: ReturnType<typeof channel> | undefined;
+
+/** Nonces of PID files of ours that could not be removed: they hold nothing, and the next try removes them. */
+const abandoned = () => perThread("abandoned", () => new Set<string>());
+
+/** Whether a PID file is such a one. */
+export const isAbandoned = (nonce: string): boolean => abandoned().has(nonce);
+
+/** A PID file is held no longer, and could not be removed. */
+export function abandon(nonce: string): void {
+  drop(nonce);
+  abandoned().add(nonce);
+}
+
+/** Such a one is removed. */
+export const removed = (nonce: string): void => void abandoned().delete(nonce);
+
+/** The PID file with that nonce is held from now on. */
+export function hold(nonce: string): void {
+  held.add(nonce);
+  if (answering) return;
+  answering = channel();
+  answering.subscribe((message) => {
+    const question = message as Question; // the cast: the channel's name is ours, and this file alone publishes there
+    if (held.has(question.nonce)) question.held = true;
+  });
+}
+
+/** It is held no longer. */
+export const drop = (nonce: string): void => void held.delete(nonce);
+
+function isHeldInThisThread(nonce: string): boolean {
+  const question: Question = { nonce, held: held.has(nonce) };
+  if (!question.held) channel().publish(question);
+  return question.held;
+}
+
+/**
+ * Whether a PID file was left by an earlier load of the program in this very thread. On a local disk only: elsewhere a
+ * copy of this whole machine, made while it ran, may hold it under the same facts.
+ */
+export const isLeftHere = (sys: System, file: string, holder: LockHolder): boolean =>
+  holder.nonce !== undefined && isOfThisThread(holder, sys) && !isHeldInThisThread(holder.nonce) &&
+  sys.fileSystem(file) === "local";
