@@ -153,42 +153,20 @@ for (const kind of numbered) {
     }
   });
 
-  test(`acquire() and tryAcquire() in ${kind} do not lock the file that has the number of the one they kept open`, async (place) => {
-    const { path, agent } = place;
-    for (const how of ["wait", "try"]) {
-      const users = path(`users ${how}`);
-      writeFileSync(users, USERS);
-      const lock = new Lock(path()).acquireSync();
-      const waiter = await agent(kind);
-      await waiter.lock(path());
-      if (how === "wait") await waiter.call("begin", { name: "lock" });
-      else assertEquals(await waiter.tryAcquire(), false);
-      await deed(waiter, "closeAt", { path: path(), file: users });
-      // A number that is locked would not be the lock's.
-      if (how === "try") assertEquals(await waiter.tryAcquire(), false);
-      lock.release();
-      if (how === "wait") await within(10_000, waiter.call("granted", { name: "lock" }));
-      else assertEquals(await waiter.tryAcquire(), true);
-      assertEquals(Lock.inspect(path()).holders.map(({ pid }) => pid), [waiter.pid], how);
-      assertEquals(recordIn(path()).pid, waiter.pid);
-      assertLeft(waiter, users, how);
-      await waiter.release();
-      assertLeft(waiter, users, how);
-    }
-  });
-
-  test(`acquire() in ${kind} that is given up leaves the file that has the number of the one it kept open`, async (place) => {
+  test(`acquire() in ${kind} does not lock the file that has the number of the one that it kept open`, async (place) => {
     const { path, agent } = place;
     writeFileSync(path("users"), USERS);
     const lock = new Lock(path()).acquireSync();
-    const user = await agent(kind);
-    await user.lock(path());
-    assertEquals(await user.tryAcquire(), false); // keeps it for a second
-    await deed(user, "closeAt", { path: path(), file: path("users") });
-    await user.call("block", { milliseconds: 1_200 });
-    await until("the second is over", () => openDescriptors(user.pid).filter((name) => name === path()).length === 0);
-    assertEquals(await user.call("held", { name: "lock" }), false); // its timers have run by now
-    assertLeft(user, path("users"), "kept");
+    const waiter = await agent(kind);
+    await waiter.lock(path());
+    await waiter.call("begin", { name: "lock" });
+    await deed(waiter, "closeAt", { path: path(), file: path("users") });
     lock.release();
+    await within(10_000, waiter.call("granted", { name: "lock" }));
+    assertEquals(Lock.inspect(path()).holders.map(({ pid }) => pid), [waiter.pid]);
+    assertEquals(recordIn(path()).pid, waiter.pid);
+    assertLeft(waiter, path("users"), "held");
+    await waiter.release();
+    assertLeft(waiter, path("users"), "released");
   });
 }

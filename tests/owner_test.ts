@@ -205,7 +205,7 @@ async function tries(place: Place, agent: Agent, what: string): Promise<void> {
     : state === "unknown"
     ? reason
     : new RegExp(
-      `held by pid ${fields.pid}.*(?:as soon as that process releases it|fuser -v|which is this very process)`,
+      `held by pid ${fields.pid}.*(?:as soon as that process releases it|fuser -v|which is this very process|holds it is not proven)`,
     );
   assertMatch(message, words, what);
   untouched();

@@ -2,6 +2,7 @@
  * The lock file that a waiter keeps open between two tries: a try is then one
  * system call, and makes no event that would wake other waiters.
  */
+import { isOurs } from "./descriptor.ts";
 import type { Opened } from "./open.ts";
 
 /** How often a waiter looks whether another file stands at the path, in milliseconds. */
@@ -13,9 +14,9 @@ export class KeptFile {
   #looked = -Infinity;
   #sawAnother = false;
 
-  /** The file that the last try kept; it is the caller's now. */
+  /** The file that the last try kept, unless other code has closed its descriptor since; it is the caller's now. */
   take(): Opened | undefined {
-    const opened = this.#opened;
+    const opened = this.#opened && isOurs(this.#opened) ? this.#opened : undefined;
     this.#opened = undefined;
     return opened;
   }
