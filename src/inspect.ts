@@ -3,7 +3,7 @@ import type { InTheWay } from "./backend.ts";
 import { pidPath, readEntry } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
 import { holdersOf } from "./holders.ts";
-import { isElsewhere, judge, judgeNumber } from "./owner.ts";
+import { judge, judgeWithoutLock } from "./owner.ts";
 import { placeOf } from "./place.ts";
 import { proofOfLock } from "./proof.ts";
 import { read, type Reading } from "./reading.ts";
@@ -157,25 +157,19 @@ export function judgeKernel(
   }
   const after = again();
   if (after?.holder?.nonce !== before.nonce || after?.holder?.pid !== before.pid) return undefined;
-  const owner = judge(before, sys, sys.fileSystem(path));
-  // Of a process that does not say where it ran (Deno without FFI) there is no more to know: on a local disk the kernel
-  // would show its lock, in whatever container.
-  const number = owner.state === "unknown" && !isElsewhere(before, sys.self()) && sys.way !== undefined &&
-      placeOf(sys, path) === undefined
-    ? judgeNumber(before.pid, undefined, sys)
-    : undefined;
-  const dead = [owner, number].find((each) => each?.state === "dead");
-  if (dead) {
+  // Where the kernel lists every lock, and a runtime has one.
+  const isListed = sys.way !== undefined && placeOf(sys, path) === undefined;
+  const owner = (isListed ? judgeWithoutLock : judge)(before, sys, sys.fileSystem(path));
+  if (owner.state === "dead") {
     return {
       ...status,
       state: "stale",
       waiters,
-      reason: `${FREE}, and its last holder left a record: ${dead.reason}`,
+      reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
     };
   }
-  // By bare number another program's PID file, which locks nothing: only where the kernel lists every lock, and a
-  // runtime has one.
-  if (bare && owner.state === "alive" && sys.way !== undefined && placeOf(sys, path) === undefined) {
+  // By bare number another program's PID file, which locks nothing.
+  if (bare && owner.state === "alive" && isListed) {
     const named =
       `it names pid ${before.pid}, as a PID file does, but that has no flock(2) lock on it: ${owner.reason}`;
     return { path, state: "free", complete, holders: [], waiters, reason: `${FREE}; ${named}` };

@@ -128,9 +128,9 @@ function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): 
   // Where not even that may be asked, it says what it takes.
   if (asked instanceof SystemError) return `${asked.message}; ${howToTell(owner.pid)}`;
   const why = here
-    ? `this process does not know its own ${NAMES[here]} (Deno without --allow-ffi?), so it cannot judge another one`
+    ? `this process does not know its own ${NAMES[here]} (it takes --allow-ffi?), so it cannot judge another one`
     : elsewhere
-    ? `its record has no ${elsewhere} (written by Deno without --allow-ffi?)`
+    ? `its record has no ${elsewhere} (written without --allow-ffi?)`
     : "both run in a jail, and whether it is the same one cannot be told";
   return `${why}; where it runs, ${howToTell(owner.pid)}`;
 }
@@ -167,6 +167,17 @@ export function judgeNumber(
   // 9.
   if (found.state === "T") return verdict("alive", `process ${pid} is alive, but stopped`); // by SIGSTOP, or Ctrl-Z
   return verdict("alive", `process ${pid} is alive`);
+}
+
+/**
+ * Judges the author of a record in a lock file that has no kernel lock, on a local disk, where that would be listed
+ * whatever container took it. So one that does not say where it ran (without FFI) is judged by its number too.
+ */
+export function judgeWithoutLock(owner: HolderFields, processes: Processes, fileSystem?: string): ProcessState {
+  const state = judge(owner, processes, fileSystem);
+  if (state.state !== "unknown" || isElsewhere(owner, processes.self())) return state;
+  const byNumber = judgeNumber(owner.pid, undefined, processes, owner.uid);
+  return byNumber.state === "dead" ? byNumber : state;
 }
 
 /**

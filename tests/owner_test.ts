@@ -127,7 +127,7 @@ const CASES: Record<string, Case> = {
   "a process that has ended, whose record has no PID namespace": {
     owner: () => deadOwner({ pidNamespace: undefined }),
     state: "unknown",
-    reason: /its record has no pidNamespace \(written by Deno without --allow-ffi\?\); where it runs,/,
+    reason: /its record has no pidNamespace \(written without --allow-ffi\?\); where it runs,/,
   },
   "a live process with another start time, whose record has no time namespace": {
     owner: (place) => ownerOf(sleeper(place), { startTime: "1", timeNamespace: undefined }),

@@ -12,10 +12,10 @@ import {
   descriptorLocks,
   look,
   namespaceOf,
+  ownNumbers,
   ownThread,
   type Proc,
   type Reader,
-  showsOwnNamespace,
   surroundings,
   threadsOf,
   unseen,
@@ -118,7 +118,7 @@ function assemble(runtime: Runtime): System {
   const reader = makeReader(runtime, calls);
   const { disk, way, why } = chooseDisk(runtime, loaded, reader);
   const pid = process.pid;
-  const others = ownNumbers(reader, pid);
+  const others = ownNumbers(process.platform, reader, pid);
   const ask = (other: number): "exists" | "gone" | SystemError => {
     if (calls) return calls.exists(other);
     if (!runtime.may.kill()) {
@@ -231,18 +231,6 @@ function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
       const ran = attempt(() => childProcess().spawnSync("/bin/ps", args, { env, encoding: "utf8" }));
       return ran?.status === 0 ? ran.stdout : undefined;
     },
-  };
-}
-
-/** A reader of what `/proc` says of processes by their numbers: of nothing where they are not this process's numbers. */
-function ownNumbers(reader: Reader, pid: number): Reader {
-  let own: boolean | undefined;
-  const trusts = () => own ??= !hasLinuxKernel(process.platform) || showsOwnNamespace(reader, pid);
-  return {
-    ...reader,
-    text: (path) => trusts() ? reader.text(path) : undefined,
-    list: (path) => trusts() ? reader.list(path) : undefined,
-    stat: (path) => trusts() ? reader.stat(path) : undefined,
   };
 }
 

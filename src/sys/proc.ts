@@ -176,3 +176,15 @@ export function showsOwnNamespace(reader: Reader, pid: number): boolean {
   const numbers = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, "m").exec(status)?.[1].trim().split(/\s+/);
   return numbers("Pid")?.[0] === String(pid) && (numbers("NSpid")?.length ?? 1) === 1;
 }
+
+/** A reader of what `/proc` says of processes by their numbers: of nothing where they are not this process's numbers. */
+export function ownNumbers(platform: string, reader: Reader, pid: number): Reader {
+  let own: boolean | undefined;
+  const trusts = () => own ??= !hasLinuxKernel(platform) || showsOwnNamespace(reader, pid);
+  return {
+    ...reader,
+    text: (path) => trusts() ? reader.text(path) : undefined,
+    list: (path) => trusts() ? reader.list(path) : undefined,
+    stat: (path) => trusts() ? reader.stat(path) : undefined,
+  };
+}

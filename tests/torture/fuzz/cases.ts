@@ -157,7 +157,7 @@ type Change = readonly [how: string, make: (parts: Parts, random: Random) => voi
 
 /** The places of fields that may change without the owner's becoming another, or less than alive. */
 const FREE = new Set(['"command"', '"acquiredAt"', '"runtime"', '"label"', '"uid"', '"mode"', '"nonce"']);
-const OPTIONAL = new Set([...FREE, '"startTime"', '"bootId"', '"pidNamespace"', '"host"']);
+const OPTIONAL = new Set([...FREE, '"startTime"']);
 
 const set = ({ fields }: Parts, name: string, value: string) => {
   const at = fields.findIndex(([each]) => each === name);
