@@ -14,7 +14,7 @@ export const fs = () => process.getBuiltinModule("node:fs");
 /** `node:path`. */
 export const nodePath = () => process.getBuiltinModule("node:path");
 
-/** `node:util`. */
+/** `node:util`. Never an import: in Node 26 that makes a pipe on standard error non-blocking, for the command too. */
 export const util = () => process.getBuiltinModule("node:util");
 
 /** `node:timers`. */

@@ -65,7 +65,7 @@ function currentDirectory(mayAskDirectory: () => boolean, operation: string): st
     if (!mayAskDirectory()) return undefined;
     directory = process.cwd();
   } catch (error) {
-    // Deno's word for one that is no UTF-8. The cast: every runtime throws Errors here.
+    // Deno's word for one that is not UTF-8. The cast: every runtime throws Errors here.
     if ((error as Error).name !== "InvalidData") return undefined;
     directory = "\ufffd";
   }

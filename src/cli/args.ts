@@ -1,5 +1,5 @@
 /** Arguments, parsed by the command's own table of options. */
-import { parseArgs } from "node:util";
+import { util } from "../builtin.ts";
 import { type Command, isOptional, optionsOf } from "./command.ts";
 
 /** The command line is wrong. */
@@ -34,7 +34,7 @@ export interface Parsed {
  */
 export function parse(command: Pick<Command, "options">, args: readonly string[], stop = false): Parsed {
   const options = optionsOf(command);
-  const { tokens } = parseArgs({
+  const { tokens } = util().parseArgs({
     args: [...args],
     strict: false,
     allowPositionals: true,

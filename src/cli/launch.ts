@@ -1,6 +1,6 @@
 /**
  * How `holdfast run` starts COMMAND. Through the C library, because each runtime's own way changes something: Deno grants
- * a Deno every permission, Bun drops variables, and in text that is no UTF-8 all change bytes. Without FFI, by the runtime.
+ * a Deno every permission, Bun drops variables, and in text that is not UTF-8 all change bytes. Without FFI, by the runtime.
  */
 import type { StdioOptions } from "node:child_process";
 import { childProcess } from "../builtin.ts";
@@ -27,7 +27,7 @@ export interface Launched {
 /** Where COMMAND finds the lock. */
 const LOCK_FD = 3;
 
-/** An end whose SIGCHLD was missed is seen after so long, in milliseconds. */
+/** Time after which an end is noticed whose SIGCHLD was missed, in milliseconds. */
 const PAUSE = 1000;
 
 /** Whether COMMAND can be started with the very arguments that were given. */

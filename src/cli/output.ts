@@ -1,6 +1,6 @@
 /** Standard output and standard error: at once and whole, so that nothing is cut off by the end of the process. */
 import { writeSync } from "node:fs";
-import { stripVTControlCharacters, styleText } from "node:util";
+import { util } from "../builtin.ts";
 import { preference } from "../sys/environment.ts";
 import { signals } from "../sys/mod.ts";
 import { NAME, STATUS } from "./version.ts";
@@ -47,9 +47,9 @@ export const isTerminal = (fd: 1 | 2): boolean => isatty(fd) && preference("TERM
 const coloured = (): boolean => !preference("NO_COLOR") && isTerminal(1);
 
 /** Text in a style, where standard output shows one. */
-export function paint(style: Parameters<typeof styleText>[0], text: string): string {
+export function paint(style: Parameters<ReturnType<typeof util>["styleText"]>[0], text: string): string {
   // Not validated: that would load the streams, and Node 20 has no such option.
-  return coloured() ? styleText(style, text, { validateStream: false }) : text;
+  return coloured() ? util().styleText(style, text, { validateStream: false }) : text;
 }
 
 /** Columns of the terminal; Infinity where there is none. */
@@ -67,7 +67,9 @@ const WIDE =
 /** How many columns text takes. */
 export function width(text: string): number {
   let columns = 0;
-  for (const each of stripVTControlCharacters(text)) columns += /\p{M}/u.test(each) ? 0 : WIDE.test(each) ? 2 : 1;
+  for (const each of util().stripVTControlCharacters(text)) {
+    columns += /\p{M}/u.test(each) ? 0 : WIDE.test(each) ? 2 : 1;
+  }
   return columns;
 }
 

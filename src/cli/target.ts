@@ -42,7 +42,7 @@ export function fullPath(given: string): string {
   try {
     path = resolve(given);
   } catch {
-    path = "\ufffd"; // a current directory that was deleted, or is no UTF-8
+    path = "\ufffd"; // a current directory that was deleted, or is not UTF-8
   }
   if (!isInexact(path)) return path;
   throw new UsageError(`${shown(given)} cannot be used: it, or the current directory, is not UTF-8`);

@@ -6,7 +6,7 @@
 /** One character a byte; UTF-8 and all else goes through unchanged. */
 export type ByteString = string;
 
-/** U+FFFD stands for bytes that were no UTF-8, and a lone surrogate becomes it: as a path it would be another file's. */
+/** U+FFFD stands for bytes that were not UTF-8, and a lone surrogate becomes it: as a path it would be another file's. */
 export const isInexact = (text: string): boolean => /[\ufffd\p{Surrogate}]/u.test(text);
 
 /** With its NUL, for C. */

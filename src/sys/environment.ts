@@ -26,7 +26,7 @@ export function shownVariables(): Shown {
       const value = process.env[name];
       return value === undefined ? [] : [[name, value] as const];
     } catch {
-      return []; // no UTF-8, which Deno throws for: it is among what was given
+      return []; // not UTF-8, which Deno throws for: it is among what was given
     }
   });
 }
@@ -36,7 +36,7 @@ export function preference(name: string): string | undefined {
   try {
     return env(name);
   } catch {
-    return undefined; // no permission, or no UTF-8: as it looks by default
+    return undefined; // no permission, or not UTF-8: as it looks by default
   }
 }
 

@@ -92,6 +92,21 @@ test("holdfast run where there is no FFI passes on all that is text, and refuses
   assertEquals(existsSync(place.path("ran")), false);
 });
 
+test("holdfast run and flock leave COMMAND's streams as they were given, as flock(1) does", async ({ child, dir, path }) => {
+  const flags = async (command: readonly string[]) => {
+    const [file, ...args] = command;
+    const words = [...args, "grep", "-h", "flags", ...[0, 1, 2].map((fd) => `/proc/self/fdinfo/${fd}`)];
+    const run = child(file, words, { cwd: dir, env: { ...process.env, NO_COLOR: "1" } });
+    const lines = [await within(20_000, run.line()), await run.line(), await run.line()];
+    assertEquals((await run.ended).code, 0, run.errors);
+    return lines;
+  };
+  const right = await flags(["flock", path()]);
+  for (const kind of FFI_KINDS) {
+    for (const way of WAYS) assertEquals(await flags([...CLI[kind](), ...way]), right, `${kind} ${way}`);
+  }
+});
+
 test("holdfast takes no variable of a .env for its own, and the executable runs no script of a bunfig.toml", async (place) => {
   const { child, dir, path } = place;
   const program = path("bin/holdfast");

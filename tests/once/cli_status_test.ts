@@ -159,7 +159,7 @@ for (const kind of FFI_KINDS) {
   test(`holdfast list and status in ${kind} show awkward names in one line each, and --json is valid`, async (place) => {
     awkwardFiles(place);
     const { code, out } = await holdfast(place, kind, ["list", "."]);
-    // The title, the last one, and why that one is unknown.
+    // The title, the row of the last file, and why its state is unknown.
     assertEquals([code, out.trimEnd().split("\n").length], [3, AWKWARD.length + 3], out);
     // deno-lint-ignore no-control-regex -- that is what must not be there
     assert(!/[\x00-\x09\x0b-\x1f\x7f\u202e]/.test(out), JSON.stringify(out));
