@@ -85,7 +85,7 @@ async function reload({ path, child }: Place, [command, ...args]: string[], opti
   return { first, second: await within(30_000, next), watcher };
 }
 
-/** The next version has it, as everybody else sees. */
+/** The next version has it: another Lock object is refused, and the kernel names its process. */
 async function isHeldBySecond(place: Place, { second, watcher }: Watched, backend: string): Promise<void> {
   assertEquals(second.granted, true, second.refusal);
   const stranger = new Lock(place.path(), { onStale() {} });

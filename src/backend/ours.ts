@@ -4,8 +4,8 @@
  * without a word to the program), so the owner that such a file names is alive, and is this thread: the program was
  * refused by itself, for good.
  *
- * That one is told from a file that is held by asking around in the thread: a hold answers as long as the code that
- * made it is there, whichever copy of this library that is, and in whichever realm (a vm context, a test runner's).
+ * Such a file differs from one that is held: the holder is still in the thread, and answers when it is asked. Every
+ * copy of this library answers, and in every realm (a vm context, a test runner's).
  */
 import { diagnosticsChannel } from "../builtin.ts";
 import type { LockHolder } from "../record.ts";
