@@ -24,17 +24,16 @@ import {
   temporaryPath,
 } from "./entry.ts";
 import { takeLock } from "./open.ts";
-import { abandon, drop, hold, isAbandoned, removed } from "./ours.ts";
+import { hold, isAbandoned, removed } from "./ours.ts";
+import { giveBack, release, verify } from "./pid_held.ts";
 import { refusalBy } from "./refusal.ts";
-import { discard, nonceAt, publish, sweep } from "./publish.ts";
+import { discard, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
 export const STEPS_LIMIT = 10_000;
 
 /** More takeovers than that do not die one after another. */
 export const LONGEST_CHAIN = 100;
-
-const LOST = "its PID file was deleted or replaced while it was held";
 
 /** Where an attempt stands: a step of the protocol, and all that it knows there. */
 export type Step =
@@ -178,16 +177,6 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
   };
 }
 
-/** Releases; where that fails, the next try of this process does. */
-export function giveBack(sys: System, path: string, nonce: string): void {
-  try {
-    release(sys, path, nonce);
-  } catch (error) {
-    if (!(error instanceof SystemError)) throw error;
-    abandon(nonce);
-  }
-}
-
 function kernelHolder(sys: System, path: string): Refusal | undefined {
   // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
   const probed = sys.way ? probe(sys, path) : undefined;
@@ -215,37 +204,4 @@ function probe(sys: System, path: string): "free" | { heldOn: string } | undefin
   } finally {
     file?.close();
   }
-}
-
-/** A deleted PID file is not made again, as `P` is: another may have had the lock since, and its release left no trace. */
-function verify(sys: System, path: string, nonce: string): string | undefined {
-  try {
-    if (isOurs(sys, path, nonce)) return undefined;
-    drop(nonce);
-    return LOST;
-  } catch (error) {
-    if (error instanceof SystemError) return undefined; // it cannot be looked at; nothing says that it is lost
-    throw error;
-  }
-}
-
-/** Not where another kind of file took its place, or its directory did not stay one. */
-function isOurs(sys: System, path: string, nonce: string): boolean {
-  try {
-    return sys.stat(pidPath(path))?.kind === "file" && nonceAt(sys, pidPath(path)) === nonce;
-  } catch (error) {
-    if (error instanceof SystemError && error.code === "ENOTDIR") return false;
-    throw error;
-  }
-}
-
-function release(sys: System, path: string, nonce: string, parting?: () => void): string | undefined {
-  // Another's file is never touched (agent-device#2523).
-  const ours = isOurs(sys, path, nonce);
-  if (ours) {
-    parting?.();
-    sys.unlink(pidPath(path));
-  }
-  drop(nonce);
-  return ours ? undefined : LOST;
 }

@@ -4,7 +4,8 @@ import { isThere } from "../explain.ts";
 import type { LockHolder } from "../record.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { pidPath } from "./entry.ts";
-import { advance, giveBack, type Step, STEPS_LIMIT } from "./pidfile.ts";
+import { giveBack } from "./pid_held.ts";
+import { advance, type Step, STEPS_LIMIT } from "./pidfile.ts";
 
 /**
  * Removes a dead owner's PID file for one who holds the kernel lock, and returns

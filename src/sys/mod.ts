@@ -1,26 +1,15 @@
 /** Which runtime is this: asked once, answered here, at the first use of a lock. */
-import { childProcess, fs, nodePath, os } from "../builtin.ts";
+import { fs, os } from "../builtin.ts";
 import { bunRuntime } from "./bun.ts";
 import { type Bind, bindCalls, type Calls, existence, killByRuntime } from "./calls.ts";
 import { denoRuntime } from "./deno.ts";
 import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
-import { type Flock, stat } from "./primitives.ts";
+import type { Flock } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
-import {
-  allProcesses,
-  descriptorLocks,
-  look,
-  namespaceOf,
-  ownNumbers,
-  ownThread,
-  type Proc,
-  type Reader,
-  surroundings,
-  threadsOf,
-  unseen,
-} from "./proc.ts";
+import { allProcesses, descriptorLocks, look, ownNumbers, ownThread, type Proc, threadsOf, unseen } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
+import { attempt, identify, makeReader } from "./self.ts";
 import { fileSystemName } from "./statfs.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
 import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
@@ -93,14 +82,6 @@ export function env(name: string): string | undefined {
     throw new SystemError("EINVAL", `the environment variable ${name} is not UTF-8`, { cause: error }); // so in Deno
   }
 }
-
-const attempt = <T>(call: () => T): T | undefined => {
-  try {
-    return call();
-  } catch {
-    return undefined; // the caller treats what cannot be read as unknown, and unknown as the cautious case
-  }
-};
 
 /** libc through FFI, or why not. */
 function load<T>(runtime: Runtime, bindAll: (platform: string, library: string, bind: Bind) => T): T | string {
@@ -210,52 +191,6 @@ function chooseDisk(
   const { openLock, stat } = fallback;
   const allowed = (path: string) => (permits("read", path) ? stat : disk.stat)(path); // the latter says what is missing
   return { disk: { ...disk, openLock, stat: allowed }, way, why };
-}
-
-function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
-  const proc = runtime.may.proc;
-  return {
-    // Read as bytes: with an encoding Node aborts where close(2) fails (ReadFileUtf8 in its node_file.cc).
-    text: (path) => calls ? calls.readText(path) : proc ? attempt(() => String(fs().readFileSync(path))) : undefined,
-    link: (path) => calls ? calls.readLink(path) : proc ? attempt(() => fs().readlinkSync(path)) : undefined,
-    // In a Deno whose permissions name paths libc opens no lock file, but may look into /proc.
-    stat(path) {
-      const libc = calls?.files();
-      return libc ? libc.stat(path) : proc ? stat(path) : undefined;
-    },
-    list: (path) => calls ? calls.list(path) : proc ? attempt(() => fs().readdirSync(path)) : undefined,
-    ps(args) {
-      if (!runtime.may.kill()) return undefined;
-      // UTC and the C locale, or two processes would read two texts for one start time.
-      const env = { LC_ALL: "C", TZ: "UTC" };
-      const ran = attempt(() => childProcess().spawnSync("/bin/ps", args, { env, encoding: "utf8" }));
-      return ran?.status === 0 ? ran.stdout : undefined;
-    },
-  };
-}
-
-function identify(
-  runtime: Runtime,
-  calls: Calls | undefined,
-  reader: Reader,
-  others: Reader,
-  pid: number,
-): Identity {
-  const { startTime, command, jailed } = look(process.platform, pid, others) ?? {};
-  const [program, ...args] = process.argv;
-  const thread = ownThread(pid, reader);
-  return {
-    pid,
-    thread: thread === pid ? undefined : thread,
-    startTime,
-    ...(hasLinuxKernel(process.platform)
-      ? surroundings(reader)
-      : { pidNamespace: namespaceOf(process.platform, jailed) }),
-    host: (calls ? calls.hostname() : runtime.may.hostname() ? attempt(() => os().hostname()) : undefined) || undefined,
-    uid: calls ? calls.uid() : runtime.may.uid() ? attempt(() => process.getuid?.()) : undefined,
-    command: command ?? [nodePath().basename(program), ...args].join(" "),
-    runtime: runtime.name,
-  };
 }
 
 /** A maker of nonces. Sixteen are drawn at once: it is a system call, and one of thirteen that a lock takes. */
