@@ -11,7 +11,9 @@ import {
 } from "./errors.ts";
 import type { LockOptions } from "./options.ts";
 import { partOfUs } from "./ourselves.ts";
+import { isOfThisProcess } from "./owner_thread.ts";
 import type { LockHolder } from "./record.ts";
+import { system } from "./sys/mod.ts";
 
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
@@ -20,7 +22,7 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
-    : holder?.pid === process.pid && !doubt // else another namespace's process may have the same number
+    : holder?.pid === process.pid && (!doubt || isOfThisProcess(holder, system()))
     ? `held by ${holder}, which is this very process, ${partOfUs(holder, refusal.token)}`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`

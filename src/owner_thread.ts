@@ -14,13 +14,18 @@ export function whyThreadIsDead({ pid, thread }: HolderFields, processes: Proces
   return `its thread ${thread} (a Worker?) has ended, while process ${pid} is alive`;
 }
 
+/** Whether a record was written in this process. False where not all of it is known: another namespace has our number too. */
+export function isOfThisProcess(holder: HolderFields, processes: Processes): boolean {
+  const self = processes.self();
+  return holder.pid === self.pid &&
+    (["startTime", "bootId", "pidNamespace"] as const)
+      .every((fact) => self[fact] !== undefined && holder[fact] === self[fact]);
+}
+
 /**
  * Whether a record was written in the very thread that asks: by this program, or by an earlier load of it (a watcher
  * that starts the next version in the same process). False where not all of it is known.
  */
 export function isOfThisThread(holder: HolderFields, processes: Processes): boolean {
-  const self = processes.self();
-  if (holder.pid !== self.pid || (holder.thread ?? holder.pid) !== processes.thread()) return false;
-  return (["startTime", "bootId", "pidNamespace"] as const)
-    .every((fact) => self[fact] !== undefined && holder[fact] === self[fact]);
+  return isOfThisProcess(holder, processes) && (holder.thread ?? holder.pid) === processes.thread();
 }

@@ -5,6 +5,7 @@ import process from "node:process";
 import { Lock } from "../mod.ts";
 import { mustBlock, type Place, test, within } from "./harness.ts";
 import { closed, open } from "./lockers.ts";
+import { until } from "./pid_files.ts";
 
 const MANY = 600;
 const NUMBERS = Array.from({ length: MANY }, (_, i) => i);
@@ -55,11 +56,14 @@ for (const [name, make] of ways) {
 
   test(`acquire() opens and watches no more for ${MANY} calls on ${name} than for one, and nothing afterwards`, async (place) => {
     const before = open(place.dir);
+    const watching = () => until("the first one watches", () => open(place.dir).watches > before.watches);
     const few = await waiting(place, 1, make(place.path()));
+    await watching();
     const one = open(place.dir);
     await few.finish();
     const between = await closed(place.dir, before.watches);
     const many = await waiting(place, MANY, make(place.path()));
+    await watching();
     const all = open(place.dir);
     await many.finish();
     const after = await closed(place.dir, before.watches);
