@@ -4,6 +4,7 @@ import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync 
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { needs } from "../tests/needs.ts";
 import { packedModule, tool } from "../tests/tools.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
@@ -72,6 +73,7 @@ export function debianPeers(): void {
 
 /** The floor, compiled. */
 export function floor(folder: string): string {
+  needs("gcc", "/usr/include/stdio.h");
   const binary = join(folder, "floor");
   execFileSync("gcc", ["-O2", "-Wall", "-o", binary, here("floor.c")], { stdio: ["ignore", "ignore", "inherit"] });
   return binary;

@@ -11,6 +11,7 @@ import process from "node:process";
 import { createInterface } from "node:readline";
 import { test as nodeTest } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { Missing, needs, needsFor } from "./needs.ts";
 import { deno, packedModule, tool } from "./tools.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
@@ -54,14 +55,17 @@ export const SLOW = Number(process.env.HOLDFAST_TEST_SLOW ?? 1);
 /** Parts of the names of tests that are left out: a place where they cannot be right; see runners.ts. */
 const SKIP: readonly string[] = JSON.parse(process.env.HOLDFAST_TEST_SKIP || "[]");
 
-/** A test. Its name is a sentence that begins with the symbol it is about. */
+/** What a test says that is skipped; runners.ts reads it. */
+const skipLine = (name: string, { message }: Missing) => `\nskipped: ${name}: it needs ${message}`;
+
+/** A test. It is skipped if it needs what is not there: see needs.ts. Its name is a sentence that begins with the symbol it is about. */
 export function test(
   name: string,
   fn: (place: Place) => void | Promise<void>,
   options: { timeout?: number } = {},
 ): void {
   const skip = SKIP.some((part) => name.includes(part));
-  nodeTest(name, { skip, timeout: (options.timeout ?? 120_000) * SLOW }, async () => {
+  nodeTest(name, { skip, timeout: (options.timeout ?? 120_000) * SLOW }, async (t) => {
     const dir = mkdtempSync(join(process.env.HOLDFAST_TEST_DIR ?? tmpdir(), "holdfast-test-"));
     const children: Child[] = [];
     const keep = <T extends Child>(child: T): T => (children.push(child), child);
@@ -73,6 +77,10 @@ export function test(
         agent: async (kind = ownKind, options = {}) =>
           await keep(Agent.start(kind, { allow: dir, ...options })).ready(),
       });
+    } catch (error) {
+      if (!(error instanceof Missing)) throw error;
+      console.log(skipLine(name, error)); // Deno counts a test that is skipped while it runs as passed
+      t.skip(error.message);
     } finally {
       for (const child of children) await child.kill();
       remove(dir);
@@ -100,6 +108,7 @@ export class Child {
   #ended = false;
 
   constructor(command: string, args: readonly string[], options: SpawnOptions = {}) {
+    needsFor(command, args);
     this.process = spawn(command, args, { ...options, stdio: ["pipe", "pipe", "pipe"] });
     this.process.stdin!.on("error", () => {}); // `!` here and below: all three are pipes. It may end before it reads
     this.process.stderr!.setEncoding("utf8").on("data", (text) => this.errors += text);
@@ -182,6 +191,7 @@ export class Agent extends Child {
 
   static start(kind: Kind, { env, by = [], allow = tmpdir(), flags, cwd, module }: AgentOptions): Agent {
     const agent = here("fixtures/agent.mjs");
+    if (kind === "node20") needs("flock"); // it has no FFI, and locks by that
     module ??= kind === "node20" ? packedModule() : here("../mod.ts");
     const commands: Record<Kind, () => string[]> = {
       deno: () => [deno(), "run", "--quiet", "--no-prompt", ...(flags ?? ["-A"])],

@@ -1,6 +1,7 @@
 /**
  * `deno task test`: the behaviour suite in Deno, Bun and Node 26, and what needs
- * to be run only once in Deno. Ends with `N passed, N failed`.
+ * to be run only once in Deno. Ends with `N passed, N failed`, and how many were
+ * skipped because something is missing on this machine.
  *
  *   run.ts [--only deno|bun|node] [FILE…]
  */
@@ -8,8 +9,9 @@ import { readdirSync } from "node:fs";
 import process from "node:process";
 import { parseArgs, styleText } from "node:util";
 import { pack } from "../tasks/pack.ts";
-import { type Count, type Runner, runTests } from "./runners.ts";
-import { deno, onPath, tool } from "./tools.ts";
+import { type Count, type Runner, runTests, type Skip } from "./runners.ts";
+import { skipReport } from "./skips.ts";
+import { deno, tool } from "./tools.ts";
 
 const { values, positionals } = parseArgs({ options: { only: { type: "string" } }, allowPositionals: true });
 
@@ -42,9 +44,6 @@ interface Suite {
 
 const map = importMap();
 pack();
-onPath("strace", "strace");
-onPath("python3", "python3");
-onPath("flock", "util-linux");
 /** What takes long comes first. */
 const suites: Suite[] = [
   { name: "deno", what: "deno, what is run once", files: once },
@@ -55,6 +54,7 @@ const suites: Suite[] = [
 for (const kind of ["bun", "node26", "node20"] as const) tool(kind);
 
 let passed = 0, failed = 0;
+const skips: Skip[] = [];
 const wanted = suites.filter(({ name, files }) => (!values.only || values.only === name) && files.length > 0);
 // Two at a time: one waits while the other works. What is not at the front is shown when its turn comes.
 const results = wanted.map(() => Promise.withResolvers<Count & { readonly output: string }>());
@@ -76,6 +76,11 @@ for (const [i, each] of wanted.entries()) {
   for (const failure of result.failures) console.log(styleText("red", `${each.what}: ${failure}`));
   passed += result.passed;
   failed += result.failed;
+  skips.push(...result.skips);
 }
-console.log(`\n${passed} passed, ${failed} failed`);
+const skipped = skipReport(skips);
+if (skipped.length > 0) console.log(`\n${styleText("bold", "── skipped, because it needs what is not here ──")}`);
+console.log(
+  `${skipped.join("\n")}\n${passed} passed, ${failed} failed${skips.length > 0 ? `, ${skips.length} skipped` : ""}`,
+);
 process.exit(failed === 0 && passed > 0 ? 0 : 1);

@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus, scan } from "../mod.ts";
 import { type Kind, ownKind, type Place, test, within } from "./harness.ts";
+import { command, needs } from "./needs.ts";
 import { failure, openIn, snapshot } from "./lockers.ts";
 import { deadOwner, kinds, leave, nonce } from "./pid_files.ts";
 
@@ -148,7 +149,7 @@ test("scan() shows names with newlines, blanks, emoji and a leading dot as they 
 test("scan() leaves out a name that is no UTF-8, because no path can name it, and tells of the others", async ({ dir, path, agent }) => {
   const script =
     `import os, sys; open(os.fsencode(sys.argv[1]) + b"/\\xe4.lock", "w"); os.mkdir(os.fsencode(sys.argv[1]) + b"/\\xff")`;
-  execFileSync("python3", ["-c", script, dir]);
+  execFileSync(command("python3"), ["-c", script, dir]);
   const lock = new Lock(path("a.lock")).acquireSync();
   for (const kind of kinds) {
     const told: LockStatus[] = await (await agent(kind)).call("scan", { directory: dir });
@@ -207,6 +208,7 @@ test("scan() throws TypeError for what is no path", () => {
 });
 
 test("scan() of another user asks the kernel about files that may not be read, and lists what it cannot see as unknown", async ({ dir, path, agent }) => {
+  needs("root");
   // A process that has become another user can still use what its runtime has open; Deno cannot become one.
   const kind: Kind = ownKind === "deno" ? "node26" : ownKind;
   const user = await agent(kind);

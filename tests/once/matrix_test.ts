@@ -8,6 +8,7 @@ import { fromFileUrl } from "@std/path";
 import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { type Child, KINDS, type Place, test } from "../harness.ts";
+import { needs } from "../needs.ts";
 
 type Mode = "exclusive" | "shared";
 const MODES = ["exclusive", "shared"] as const;
@@ -126,6 +127,7 @@ async function clash(first: Contender, second: Contender, modes: readonly [Mode,
 }
 
 test("tryAcquire() of any two of Deno with and without FFI, Bun, Node 26, Node 20, flock(1) and Python is never granted to both, but shared", async (place) => {
+  needs("flock", "python3"); // before any is started
   const path = place.path();
   // Two processes of each kind, because a kind must also refuse its own.
   const start = () => Promise.all(NAMES.map((name) => CONTENDERS[name](place, path)));

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { test, within } from "../harness.ts";
+import { needs } from "../needs.ts";
 import { FILES, inReadme, markdown, readmeTable, readReport, type Report, withRun } from "../platforms/report.ts";
 import { count, RUNNERS } from "../runners.ts";
 import { deno } from "../tools.ts";
@@ -13,6 +14,7 @@ const MAP = `--import-map=${fileURLToPath(new URL("../stand_in/import_map.json",
 test(
   "test:platforms passes in its short form: tmpfs, ext4, overlayfs and bindfs, each in Deno, Bun and Node 26",
   async ({ child }) => {
+    needs("root", "unshare", "mount", "mkfs.ext4", "losetup", "bindfs", "fusermount3", "/dev/fuse");
     const run = child(deno(), ["run", "-A", "--no-check", MAP, MAIN]);
     const rows: string[][] = [];
     let line = "";
