@@ -5,11 +5,9 @@ import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { needs } from "../tests/needs.ts";
-import { packedModule, tool } from "../tests/tools.ts";
+import { cache, tool } from "../tests/tools.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
-/** Where the tools of the tests lie, too. */
-const cache = join(dirname(packedModule()), "../..");
 
 /** From npm. */
 export const NPM = {

@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 import { Lock } from "../mod.ts";
 import { type Child, type Place, within } from "./harness.ts";
 import { needs } from "./needs.ts";
-import { deno, packedModule, tool } from "./tools.ts";
+import { packedModule } from "../tasks/pack.ts";
+import { deno, tool } from "./tools.ts";
 
 const source = fileURLToPath(new URL("../src/cli/main.ts", import.meta.url));
 

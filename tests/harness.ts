@@ -12,7 +12,8 @@ import { createInterface } from "node:readline";
 import { test as nodeTest } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Missing, needs, needsFor } from "./needs.ts";
-import { deno, packedModule, tool } from "./tools.ts";
+import { packedModule } from "../tasks/pack.ts";
+import { deno, tool } from "./tools.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 const repository = here("../");

@@ -1,7 +1,6 @@
 /**
  * What the tests and the demo need beside the Deno that runs them: Bun, Node 26
- * and Node 20, from the npm registry into a cache outside the checkout,
- * and our own package packed as JavaScript for Node 20.
+ * and Node 20, from the npm registry into a cache outside the checkout.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
@@ -44,9 +43,6 @@ export function tool(name: Tool): string {
 
 /** Deno: the one that runs the test task, wherever npx has put it. */
 export const deno = (): string => process.env.HOLDFAST_TEST_DENO ?? (process.versions.deno ? process.execPath : "deno");
-
-/** Our package as the JavaScript that npm users get; made by `pack()` of tasks/pack.ts before the tests run. */
-export const packedModule = (): string => join(cache, "packed", "package", "mod.js");
 
 /** A folder of the cache, made if it is not there: whole, or not at all. */
 export function cached(name: string, make: (folder: string) => void): string {

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Child, type Kind, within } from "../harness.ts";
-import { deno, packedModule, tool } from "../tools.ts";
+import { packedModule } from "../../tasks/pack.ts";
+import { deno, tool } from "../tools.ts";
 import { copySource, type Edit } from "../edits.ts";
 import type { Circumstances, Part } from "./part.ts";
 
