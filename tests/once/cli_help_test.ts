@@ -68,7 +68,7 @@ for (const command of ["man", "mandoc"]) {
     needs(command);
     writeFileSync(path(), manual(commands));
     const args = command === "man" ? ["--warnings", "-l", path()] : ["-T", "lint", "-W", "warning", path()];
-    const env = { ...process.env, MANWIDTH: "80" };
+    const env = { ...process.env, LC_ALL: "C.UTF-8", MANWIDTH: "80" }; // ASCII has no …
     const { stdout, stderr } = spawnSync(command, args, { encoding: "utf8", env });
     assertEquals(command === "man" ? stderr : stdout, "");
     if (command === "man") assertMatch(stdout, /NAME\n\s+holdfast - one process/);

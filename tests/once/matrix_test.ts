@@ -30,7 +30,7 @@ async function kill9(child: Child): Promise<void> {
   assertEquals(await child.ended, { code: null, signal: "SIGKILL" });
 }
 
-type Start = (place: Place, path: string) => Promise<Contender>;
+type Start = (place: Pick<Place, "agent" | "child">, path: string) => Promise<Contender>;
 
 const ours = (kind: typeof KINDS[number]): Start => async ({ agent }, path) => {
   const holder = await agent(kind);
@@ -153,7 +153,7 @@ for (const name of NAMES) {
   test(`tryAcquire() is true at once after kill -9 of a holder in ${name}, and is told of it where it left a record`, async (place) => {
     for (const mode of MODES) {
       const path = place.path(`${mode}.lock`);
-      const holder = await CONTENDERS[name](place, path);
+      const holder = await CONTENDERS[name]({ child: place.child, agent: place.freshAgent }, path);
       assertEquals(await holder.take(mode), true);
       const stale: number[] = [];
       const lock = new Lock(path, { backend: "flock", onStale: ({ pid }) => stale.push(pid) });
