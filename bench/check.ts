@@ -12,7 +12,6 @@ import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { ownModules } from "../tests/contention/modules.ts";
-import { pack } from "../tasks/pack.ts";
 import { Crew } from "./crew.ts";
 import { candidates, MARGIN, slower } from "./gate.ts";
 import { median, short } from "./numbers.ts";
@@ -30,7 +29,6 @@ const TRIES = 3;
 
 const dir = mkdtempSync(join(process.env.HOLDFAST_TEST_DIR ?? tmpdir(), "holdfast-bench-"));
 try {
-  pack();
   const crew = new Crew(ownModules(join(dir, "own")), dir, true);
   const runs: Map<string, number>[] = [];
   for (let i = 0; i < Number(values.runs ?? 1); i++) {

@@ -12,7 +12,6 @@ import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { ownModules } from "../tests/contention/modules.ts";
-import { pack } from "../tasks/pack.ts";
 import { floorDiffers, oursByRuntime } from "./calls.ts";
 import { Crew } from "./crew.ts";
 import type { Section } from "./part.ts";
@@ -36,7 +35,6 @@ const reports = values.report || (!only && !values.quick);
 const dir = mkdtempSync(join(process.env.HOLDFAST_TEST_DIR ?? tmpdir(), "holdfast-bench-"));
 const sections = new Map<number, Section>();
 try {
-  pack();
   const crew = new Crew(ownModules(join(dir, "own")), dir);
   // A floor that does other work than ours would make every ratio to it a lie.
   const calls = await oursByRuntime(crew, dir);

@@ -4,11 +4,10 @@ import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync 
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { packedModule, tool } from "../tests/tools.ts";
+import { needs } from "../tests/needs.ts";
+import { cache, tool } from "../tests/tools.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
-/** Where the tools of the tests lie, too. */
-const cache = join(dirname(packedModule()), "../..");
 
 /** From npm. */
 export const NPM = {
@@ -72,6 +71,7 @@ export function debianPeers(): void {
 
 /** The floor, compiled. */
 export function floor(folder: string): string {
+  needs("gcc", "/usr/include/stdio.h");
   const binary = join(folder, "floor");
   execFileSync("gcc", ["-O2", "-Wall", "-o", binary, here("floor.c")], { stdio: ["ignore", "ignore", "inherit"] });
   return binary;

@@ -81,11 +81,18 @@ function refusesEverybody(lock: string): boolean {
   return refused;
 }
 
+/** One reading of `/proc/locks` can miss a lock that is held throughout: beyond a page, 4,096 bytes, it is no snapshot. */
+const READINGS = 16;
+
 /** The line of `/proc/locks` by which the kernel says that this process holds a lock on this file. */
 function kernelLine(lock: string, pid: number): string | undefined {
   const inode = statSync(lock, { bigint: true }).ino;
-  const line = new RegExp(`^\\d+: FLOCK +ADVISORY +WRITE +${pid} [0-9a-f]+:[0-9a-f]+:${inode} .*$`, "m");
-  return line.exec(readFileSync("/proc/locks", "utf8"))?.[0];
+  const pattern = new RegExp(`^\\d+: FLOCK +ADVISORY +WRITE +${pid} [0-9a-f]+:[0-9a-f]+:${inode} .*$`, "m");
+  let line: string | undefined;
+  for (let i = 0; i < READINGS && line === undefined; i++) {
+    line = pattern.exec(readFileSync("/proc/locks", "utf8"))?.[0];
+  }
+  return line;
 }
 
 const milliseconds = (since: number) => `${(performance.now() - since).toFixed(1)} ms`;

@@ -5,15 +5,53 @@
  * here, and the command few.
  */
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { cache, deno, tool } from "../tests/tools.ts";
+import { cache, cached, deno, tool } from "../tests/tools.ts";
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
 
-/** Makes it for the tests and the benchmark. */
-export const pack = (): void => void packPackage(join(cache, "packed"));
+/** What it is made from. */
+const SOURCES = ["mod.ts", "src", "README.md", "CHANGELOG.md", "LICENSE", "deno.json", "tasks/pack.ts"];
+
+/** Differs if anything that the package is made from differs. */
+function fingerprint(): string {
+  const hash = createHash("sha256");
+  const add = (name: string) => {
+    const path = join(repository, name);
+    if (!statSync(path).isDirectory()) return void hash.update(`${name}\n`).update(readFileSync(path));
+    for (const each of readdirSync(path).sort()) add(`${name}/${each}`);
+  };
+  SOURCES.forEach(add);
+  return hash.digest("hex").slice(0, 16);
+}
+
+/** Milliseconds, after which a package of other sources is removed from the cache: no run takes longer. */
+const WEEK = 7 * 24 * 3600_000;
+
+/** Where it is, once this process has asked: an edit in the middle of a run changes nothing for it. */
+let packed: string | undefined;
+
+/**
+ * Makes it for the tests and the benchmark, unless it is there: in the cache, by what it is made from, so that two
+ * checkouts on one machine do not take each other's away.
+ */
+export function pack(): string {
+  return packed ??= join(
+    cached(`packed-${fingerprint()}`, (folder) => {
+      for (const name of readdirSync(cache).filter((name) => name.startsWith("packed-"))) {
+        if (Date.now() - statSync(join(cache, name)).mtimeMs > WEEK) rmSync(join(cache, name), { recursive: true });
+      }
+      packPackage(folder);
+    }),
+    "package",
+  );
+}
+
+/** Our package as the JavaScript that npm users get: its module. */
+export const packedModule = (): string => join(pack(), "mod.js");
 
 /** Makes it in `folder`/package, which is emptied first, and returns that. */
 export function packPackage(folder: string): string {

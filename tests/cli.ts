@@ -7,7 +7,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Lock } from "../mod.ts";
 import { type Child, type Place, within } from "./harness.ts";
-import { deno, packedModule, tool } from "./tools.ts";
+import { needs } from "./needs.ts";
+import { packedModule } from "../tasks/pack.ts";
+import { deno, tool } from "./tools.ts";
 
 const source = fileURLToPath(new URL("../src/cli/main.ts", import.meta.url));
 
@@ -53,6 +55,7 @@ export const cliEnv = (dir: string, env: CliOptions["env"] = {}): Record<string,
 
 /** Starts `holdfast ARGS`; its lines are read with `.line()`. */
 export function start({ child, dir }: Place, kind: CliKind, args: readonly string[], options: CliOptions = {}): Child {
+  if (kind === "node20") needs("flock"); // it has no FFI, and locks by that
   const { env, by = ["setsid"], cwd = dir } = options;
   const [command, ...rest] = [...by, ...CLI[kind](), ...args];
   return child(command, rest, { cwd, env: cliEnv(dir, env) });
@@ -78,7 +81,7 @@ export async function outcome(child: Child): Promise<Outcome> {
 
 /** Runs `holdfast ARGS` in Bun to its end, as user 65534, who may look into the test's folder. */
 export async function asNobody({ child, dir }: Place, args: readonly string[]): Promise<Outcome> {
-  if (process.getuid?.() !== 0) throw new Error("a second user is needed: run the tests as root, as CI does");
+  needs("root");
   chmodSync(dir, 0o755);
   const program = fileURLToPath(new URL("fixtures/nobody.mjs", import.meta.url));
   const running = child(tool("bun"), [program, ...args], { cwd: dir, env: cliEnv(dir, { HOME: `${dir}/home` }) });

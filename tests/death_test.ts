@@ -49,7 +49,7 @@ for (const kind of kinds) {
     if (how === "Deno.exit" && !kind.startsWith("deno")) continue; // there is no such function
     const told = how in CRASHES;
 
-    test(`tryAcquire() is true at once after a holder in ${kind} ended by ${how}, and onStale is ${told ? "" : "not "}called`, async ({ agent, path }) => {
+    test(`tryAcquire() is true at once after a holder in ${kind} ended by ${how}, and onStale is ${told ? "" : "not "}called`, async ({ freshAgent: agent, path }) => {
       const holder = await agent(kind);
       await holder.lock(path());
       assertEquals(await holder.tryAcquire(), true);
@@ -65,7 +65,7 @@ for (const kind of kinds) {
     });
   }
 
-  test(`onStale is not called after a holder in ${kind} released and then died of SIGKILL`, async ({ agent, path }) => {
+  test(`onStale is not called after a holder in ${kind} released and then died of SIGKILL`, async ({ freshAgent: agent, path }) => {
     const holder = await agent(kind);
     await holder.lock(path());
     assertEquals(await holder.tryAcquire(), true);
@@ -78,7 +78,7 @@ for (const kind of kinds) {
     lock.release();
   });
 
-  test(`tryAcquire() is false while a holder in ${kind} blocks its event loop`, async ({ agent, path }) => {
+  test(`tryAcquire() is false while a holder in ${kind} blocks its event loop`, async ({ freshAgent: agent, path }) => {
     const holder = await agent(kind);
     await holder.lock(path());
     assertEquals(await holder.tryAcquire(), true);
@@ -92,7 +92,7 @@ for (const kind of kinds) {
     lock.release();
   });
 
-  test(`tryAcquire() is false while a holder in ${kind} is stopped by SIGSTOP`, async ({ agent, path }) => {
+  test(`tryAcquire() is false while a holder in ${kind} is stopped by SIGSTOP`, async ({ freshAgent: agent, path }) => {
     const holder = await agent(kind);
     await holder.lock(path());
     assertEquals(await holder.tryAcquire(), true);
@@ -108,7 +108,7 @@ for (const kind of kinds) {
     lock.release();
   });
 
-  test(`tryAcquire() is true at once after a holder in ${kind} died that had started a detached child`, async ({ agent, path, dir }) => {
+  test(`tryAcquire() is true at once after a holder in ${kind} died that had started a detached child`, async ({ freshAgent: agent, path, dir }) => {
     const allowed = ["--allow-read", `--allow-write=${dir}`, "--allow-run=sleep", "--allow-env"]; // to start one
     const holder = await agent(kind, kind === "deno-no-ffi" ? { flags: allowed } : {});
     await holder.lock(path());
@@ -126,14 +126,14 @@ for (const kind of kinds) {
   });
 
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) {
-    test(`import leaves ${name} its default in ${kind}`, async ({ agent }) => {
+    test(`import leaves ${name} its default in ${kind}`, async ({ freshAgent: agent }) => {
       const importer = await agent(kind);
       send(importer, name);
       assertEquals(await within(10_000, importer.ended), { code: null, signal: name });
     });
   }
 
-  test(`release() leaves SIGINT its default in ${kind}`, async ({ agent, path }) => {
+  test(`release() leaves SIGINT its default in ${kind}`, async ({ freshAgent: agent, path }) => {
     const former = await agent(kind);
     await former.lock(path());
     assertEquals(await former.tryAcquire(), true);

@@ -9,7 +9,7 @@ const FLOCK = { backend: "flock" } as const;
 const PIDFILE = { backend: "pidfile" } as const;
 
 for (const kind of kinds) {
-  test(`held is true and the kernel refuses others in a user's exit handler in ${kind}, and release() and dispose there close nothing else`, async ({ dir, path, agent, child }) => {
+  test(`held is true and the kernel refuses others in a user's exit handler in ${kind}, and release() and dispose there close nothing else`, async ({ dir, path, freshAgent: agent, child }) => {
     const holder = await agent(kind);
     const hows = ["release", "dispose"];
     for (const how of hows) {
@@ -37,7 +37,7 @@ for (const kind of kinds) {
     }
   });
 
-  test(`held is false in a user's exit handler in ${kind} once the PID file is gone, and dispose there throws nothing`, async ({ dir, path, agent }) => {
+  test(`held is false in a user's exit handler in ${kind} once the PID file is gone, and dispose there throws nothing`, async ({ dir, path, freshAgent: agent }) => {
     const holder = await agent(kind);
     await holder.lock(path(), PIDFILE);
     assertEquals(await holder.tryAcquire(), true);
@@ -57,7 +57,7 @@ for (const kind of kinds) {
     next.release();
   });
 
-  test(`tryAcquire() in ${kind} is true again after a Worker that held the lock has ended`, async ({ path, agent }) => {
+  test(`tryAcquire() in ${kind} is true again after a Worker that held the lock has ended`, async ({ path, freshAgent: agent }) => {
     const owner = await agent(kind);
     for (const [how, { backend }] of [["return", FLOCK], ["exit", FLOCK], ["exit", PIDFILE]] as const) {
       const file = path(backend + how);

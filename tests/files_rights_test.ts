@@ -17,6 +17,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { join } from "@std/path";
 import { Lock } from "../mod.ts";
 import { type AgentOptions, type Kind, ownKind, type Place, test, within } from "./harness.ts";
+import { needs } from "./needs.ts";
 import { failure, here, openIn, type Party, partyOf, snapshot, WITHOUT_FFI } from "./lockers.ts";
 
 const KINDS: Kind[] = [ownKind, ...WITHOUT_FFI];
@@ -31,7 +32,7 @@ const agents = async ({ agent }: Place, options: AgentOptions): Promise<Party[]>
  * no test here rests on a file that must not be read.
  */
 function strangers(place: Place): Promise<Party[]> {
-  if (process.getuid?.() !== 0) throw new Error("a second user is needed: run the tests as root, as CI does");
+  needs("root");
   chmodSync(place.dir, 0o755);
   const mayRead = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
   const by = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", ...mayRead];

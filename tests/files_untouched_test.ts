@@ -4,6 +4,7 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, utime
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Lock, LockTimeoutError } from "../mod.ts";
 import { mustBlock, ownKind, test } from "./harness.ts";
+import { command } from "./needs.ts";
 import { failure, kernelHolders, openDescriptors, openIn, parties, partyOf, snapshot } from "./lockers.ts";
 import { until } from "./pid_files.ts";
 
@@ -77,7 +78,7 @@ test("tryAcquire() shows in lslocks and in the file's first line, and release() 
     // In tries, because what it is made from is no snapshot: a line can be doubled or missing.
     let listed: string[][] = [];
     for (let i = 0; i < 3 && listed.length === 0; i++) {
-      listed = execFileSync("lslocks", ["-o", "PID,TYPE,INODE", "--noheadings"], { encoding: "utf8" })
+      listed = execFileSync(command("lslocks"), ["-o", "PID,TYPE,INODE", "--noheadings"], { encoding: "utf8" })
         .split("\n").map((line) => line.trim().split(/\s+/)).filter((columns) => columns[2] === inode);
     }
     assert(listed.length > 0, party.kind);

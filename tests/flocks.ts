@@ -3,7 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { makeExecutable } from "../tasks/executable.ts";
-import { deno, onPath, tool } from "./tools.ts";
+import { command } from "./needs.ts";
+import { deno, tool } from "./tools.ts";
 
 /** The program, from the top of the repository, and what stands before flock's arguments. */
 export const PROGRAM = ["src/cli/main.ts", "flock"] as const;
@@ -17,7 +18,7 @@ export const FLOCKS: Readonly<Record<"deno" | "bun" | "node26" | "flock", () => 
   deno: () => [deno(), "run", "--quiet", "-A", ...program],
   bun: () => [tool("bun"), "run", ...program],
   node26: () => [tool("node26"), "--disable-warning=ExperimentalWarning", ...program],
-  flock: () => [onPath("flock", "util-linux")],
+  flock: () => [command("flock")],
 };
 
 /** An executable file made with `bun build --compile`, as a command like those above. */

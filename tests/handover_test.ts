@@ -5,6 +5,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
 import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
+import { needs } from "./needs.ts";
 import { failure } from "./lockers.ts";
 import { asNobody, deadOwner, kinds, leave, ownerOf, sleeper, startTimeOf, stateOf, threadId } from "./pid_files.ts";
 
@@ -132,6 +133,7 @@ test("acquire({ signalHolder }) never signals whoever merely has the number of a
 });
 
 test("acquire({ signalHolder }) never signals a holder that cannot be verified, and says why", async (place) => {
+  needs("python3", "flock"); // before it has begun to wait
   const { path, child } = place;
   const sleep = sleeper(place);
   const elsewhere = { host: "elsewhere" };

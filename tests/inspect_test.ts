@@ -8,6 +8,7 @@ import { placeOf } from "../src/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
+import { needs } from "./needs.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
 
@@ -340,6 +341,7 @@ test("inspect() says how many processes wait in the kernel", async (place) => {
 const nobody: Kind = ownKind === "deno" ? "node26" : ownKind;
 
 async function stranger({ agent }: Place): Promise<Agent> {
+  needs("root");
   const user = await agent(nobody);
   assertEquals((await look(user, "/nonexistent")).state, "free"); // loads what is loaded at the first use
   assertEquals(await user.call("become", { uid: 65534 }), 65534);

@@ -4,6 +4,7 @@ import process from "node:process";
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, lockDirectory, LockError, scan } from "../mod.ts";
 import { type Kind, KINDS, test } from "./harness.ts";
+import { needs } from "./needs.ts";
 import { failure, removeFolder } from "./lockers.ts";
 import { asNobody, kinds } from "./pid_files.ts";
 
@@ -119,7 +120,7 @@ test("lockDirectory() leaves .. after a symlink to the kernel, as a path does, s
 });
 
 test("lockDirectory() of root is /var/lib/holdfast, and nothing is made there by asking", () => {
-  if (process.getuid?.() !== 0) throw new Error("run the tests as root, as CI does");
+  needs("root");
   const before = existsSync("/var/lib/holdfast");
   within({ HOME: "/root", XDG_STATE_HOME: "/root/state" }, () => {
     assertEquals(lockDirectory(), "/var/lib/holdfast");

@@ -6,6 +6,7 @@ import { assertEquals } from "@std/assert";
 import { encode, type HolderFields, type LockHolder, parse } from "../src/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { type AgentOptions, type Kind, ownKind, type Place } from "./harness.ts";
+import { needs } from "./needs.ts";
 
 /** The own kind, and with it those that no run of this suite is made in. */
 export const kinds: readonly Kind[] = ownKind === "deno"
@@ -122,7 +123,7 @@ export async function headless(place: Place): Promise<number> {
  * left to them because the runtimes and this checkout may lie in a home that is closed.
  */
 export function asNobody(): AgentOptions {
-  if (process.getuid?.() !== 0) throw new Error("a second user is needed: run the tests as root, as CI does");
+  needs("root");
   const mayRead = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
   const by = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", ...mayRead];
   return { by, env: { HOME: "/nonexistent", DENO_DIR: "/nonexistent" } };

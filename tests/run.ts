@@ -1,24 +1,47 @@
 /**
- * `deno task test`: the behaviour suite in Deno, Bun and Node 26, and what needs
- * to be run only once in Deno. Ends with `N passed, N failed`.
+ * `deno task test`: the behaviour tests in Deno, Bun and Node 26, and what needs
+ * to be run in Deno only. `deno task test:long`: what takes minutes. Ends with
+ * `N passed, N failed`, and how many were skipped because something is missing.
  *
- *   run.ts [--only deno|bun|node] [FILE…]
+ *   run.ts [--long] [--only deno|bun|node] [NAME…]
+ *
+ * NAME is a file's, such as lock, or a part of its path: only such files are run,
+ * of all three kinds.
  */
 import { readdirSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import process from "node:process";
 import { parseArgs, styleText } from "node:util";
 import { pack } from "../tasks/pack.ts";
-import { type Count, type Runner, runTests } from "./runners.ts";
-import { deno, onPath, tool } from "./tools.ts";
+import { type Count, type Runner, RUNNERS, runTests, type Skip } from "./runners.ts";
+import { skipReport } from "./skips.ts";
+import { deno, tool } from "./tools.ts";
 
-const { values, positionals } = parseArgs({ options: { only: { type: "string" } }, allowPositionals: true });
+const { values: { only, long }, positionals: names } = parseArgs({
+  options: { only: { type: "string" }, long: { type: "boolean", default: false } },
+  allowPositionals: true,
+});
+if (only !== undefined && !RUNNERS.some((each) => each === only)) {
+  throw new RangeError(`--only knows ${RUNNERS.join(", ")}, not ${only}`);
+}
 
 const find = (folder: string) =>
   readdirSync(folder).filter((name) => name.endsWith("_test.ts")).sort().map((name) => `${folder}/${name}`);
-const chosen = (files: string[]) =>
-  positionals.length === 0 ? files : files.filter((file) => positionals.some((part) => file.includes(part)));
-const suite = chosen(find("tests"));
-const once = chosen(find("tests/once"));
+const all = { behaviour: find("tests"), denoOnly: find("tests/once"), long: find("tests/long") };
+const isCalled = (name: string) => (file: string) =>
+  [`${name}_test.ts`, name].some((each) => file.endsWith(`/${each}`) || file === each);
+/** The files that a name means: those called so, or else those with it in their path. */
+function meant(name: string): string[] {
+  const files = Object.values(all).flat();
+  const called = files.filter(isCalled(name));
+  return called.length > 0 ? called : files.filter((file) => file.includes(name));
+}
+const chosen = new Set(names.flatMap(meant));
+const wanted = (files: readonly string[], unnamed: boolean) =>
+  files.filter((file) => names.length > 0 ? chosen.has(file) : unnamed);
+const behaviour = wanted(all.behaviour, !long);
+const denoOnly = wanted(all.denoOnly, !long);
+const takesLong = wanted(all.long, long);
 
 /** Online the JSR packages that deno.json names; else our stand-in. */
 function importMap(): string[] {
@@ -34,48 +57,64 @@ function importMap(): string[] {
   return success ? [] : ["--import-map=tests/stand_in/import_map.json"];
 }
 
-interface Suite {
-  readonly name: Runner;
+/** A run of a runtime. */
+interface Job {
+  readonly runtime: Runner;
   readonly what: string;
   readonly files: readonly string[];
 }
 
-const map = importMap();
-pack();
-onPath("strace", "strace");
-onPath("python3", "python3");
-onPath("flock", "util-linux");
-/** What takes long comes first. */
-const suites: Suite[] = [
-  { name: "deno", what: "deno, what is run once", files: once },
-  { name: "node", what: "node", files: suite },
-  { name: "deno", what: "deno", files: suite },
-  { name: "bun", what: "bun", files: suite },
-];
-for (const kind of ["bun", "node26", "node20"] as const) tool(kind);
+/** Every third file, so that files of one area, which take alike long, are in different ones. */
+const third = (files: readonly string[], which: number) => files.filter((_, i) => i % 3 === which);
+const parts = (what: string, files: readonly string[]): Job[] =>
+  names.length > 0
+    ? [{ runtime: "deno", what, files }]
+    : [0, 1, 2].map((i) => ({ runtime: "deno", what: `${what}, part ${i + 1} of 3`, files: third(files, i) }));
+
+/** What takes longest comes first. */
+const jobs = [
+  ...parts("deno, what takes long", takesLong),
+  { runtime: "node", what: "node", files: behaviour },
+  { runtime: "deno", what: "deno", files: behaviour },
+  ...parts("deno, what is run there only", denoOnly),
+  { runtime: "bun", what: "bun", files: behaviour },
+].filter(({ runtime, files }) => (!only || only === runtime) && files.length > 0) as Job[]; // the cast: they are literals
+
+let map: string[] | undefined; // unless given, our stand-in
+if (names.length === 0) {
+  // For all of them it takes a while, which is not to be within a test. A few need little of it.
+  map = importMap();
+  for (const kind of ["bun", "node26", "node20"] as const) tool(kind);
+  pack();
+}
 
 let passed = 0, failed = 0;
-const wanted = suites.filter(({ name, files }) => (!values.only || values.only === name) && files.length > 0);
-// Two at a time: one waits while the other works. What is not at the front is shown when its turn comes.
-const results = wanted.map(() => Promise.withResolvers<Count & { readonly output: string }>());
-const queue = [...wanted.entries()];
+const skips: Skip[] = [];
+const results = jobs.map(() => Promise.withResolvers<Count & { readonly output: string }>());
+const queue = [...jobs.entries()];
+// What is not at the front is shown when its turn comes.
 const work = async () => {
   for (let next; (next = queue.shift());) {
-    const [i, { name, files }] = next;
+    const [i, { runtime, files }] = next;
     const onOutput = i === 0 ? (text: string) => void process.stdout.write(text) : undefined;
-    results[i].resolve(await runTests(name, { files, flags: name === "deno" ? map : undefined, onOutput }));
+    results[i].resolve(await runTests(runtime, { files, flags: runtime === "deno" ? map : undefined, onOutput }));
   }
 };
-work();
-work();
-for (const [i, each] of wanted.entries()) {
+// Most of a test's time it waits, for a process that starts or for a deadline: two for each processor.
+for (let i = 0; i < 2 * availableParallelism(); i++) work();
+for (const [i, { what }] of jobs.entries()) {
   if (i > 0) await results[i].promise;
-  console.log(styleText("bold", `\n── ${each.what} ──`));
+  console.log(styleText("bold", `\n── ${what} ──`));
   const result = await results[i].promise;
   if (i > 0) process.stdout.write(result.output);
-  for (const failure of result.failures) console.log(styleText("red", `${each.what}: ${failure}`));
+  for (const failure of result.failures) console.log(styleText("red", `${what}: ${failure}`));
   passed += result.passed;
   failed += result.failed;
+  skips.push(...result.skips);
 }
-console.log(`\n${passed} passed, ${failed} failed`);
+if (jobs.length === 0) console.log(`no file of the tests has a name with ${names.join(" or ")} in it`);
+const skipped = skipReport(skips);
+if (skipped.length > 0) console.log(`\n${styleText("bold", "── skipped, because it needs what is not here ──")}`);
+const alsoSkipped = skips.length > 0 ? `, ${skips.length} skipped` : "";
+console.log(`${skipped.join("\n")}\n${passed} passed, ${failed} failed${alsoSkipped}`);
 process.exit(failed === 0 && passed > 0 ? 0 : 1);

@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus, scan } from "../mod.ts";
 import { type Kind, ownKind, type Place, test, within } from "./harness.ts";
+import { needs } from "./needs.ts";
 import { failure, openIn, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, nonce } from "./pid_files.ts";
 
@@ -209,6 +210,7 @@ test("scan() throws TypeError for what is no path", () => {
 });
 
 test("scan() of another user asks the kernel about files that may not be read, and lists what it cannot see as unknown", async ({ dir, path, agent }) => {
+  needs("root");
   // A process that has become another user can still use what its runtime has open; Deno cannot become one.
   const kind: Kind = ownKind === "deno" ? "node26" : ownKind;
   const user = await agent(kind);

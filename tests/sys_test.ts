@@ -17,6 +17,7 @@ import {
 } from "../src/sys/proc.ts";
 import type { FileStat } from "../src/sys/sys.ts";
 import { ownKind, test } from "./harness.ts";
+import { needs } from "./needs.ts";
 
 /** Fields 4 to 21 of proc(5), then the start time, then 23 to 52. */
 const REST = `1 4711 4711 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 8731234 ${"0 ".repeat(30).trim()}\n`;
@@ -107,6 +108,7 @@ test("look() elsewhere asks ps for one process, as ps takes it there", () => {
 });
 
 test("look() elsewhere gives this machine's ps options that it knows too", () => {
+  needs("/bin/ps");
   const ps = (args: string[]) => execFileSync("/bin/ps", args, { encoding: "utf8", env: { LC_ALL: "C", TZ: "UTC" } });
   const { startTime, command } = look("darwin", process.pid, { ...reader({}), ps }) ?? {};
   assertMatch(String(startTime), /^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}$/);

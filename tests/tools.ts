@@ -1,13 +1,14 @@
 /**
  * What the tests and the demo need beside the Deno that runs them: Bun, Node 26
- * and Node 20, from the npm registry into a cache outside the checkout,
- * and our own package packed as JavaScript for Node 20.
+ * and Node 20, from the npm registry into a cache outside the checkout.
  */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
+import { fetchPackages } from "./apt.ts";
+import { missing, needs } from "./needs.ts";
 
 /** The packages with the binaries, and where in them each lies. No install script has to run. */
 const machine = `linux-${process.arch}`;
@@ -28,74 +29,61 @@ export function tool(name: Tool): string {
   const given = process.env[`HOLDFAST_TEST_${name.toUpperCase()}`];
   if (given) return given;
   const [packageName, version, file] = TOOLS[name];
-  const home = join(cache, `${name}-${version}`);
-  const binary = join(home, "node_modules", packageName, file);
-  if (existsSync(binary)) return binary;
-  console.error(`installing ${packageName}@${version} from the npm registry into ${home}`);
-  const unfinished = `${home}.${process.pid}`;
-  mkdirSync(unfinished, { recursive: true });
-  execFileSync(
-    "npm",
-    ["install", "--prefix", unfinished, "--no-audit", "--no-fund", "--loglevel=error", `${packageName}@${version}`],
-    { stdio: ["ignore", "ignore", "inherit"] },
-  );
-  rmSync(home, { recursive: true, force: true });
-  renameSync(unfinished, home); // whole or not at all
-  if (!existsSync(binary)) throw new Error(`${packageName}@${version} has no ${file}`);
-  return binary;
+  const home = cached(`${name}-${version}`, (folder) => {
+    console.error(`installing ${packageName}@${version} from the npm registry into ${cache}`);
+    const options = ["--no-audit", "--no-fund", "--loglevel=error"];
+    const install = ["install", "--prefix", folder, ...options, `${packageName}@${version}`];
+    execFileSync("npm", install, { stdio: ["ignore", "ignore", "inherit"] });
+    if (!existsSync(join(folder, "node_modules", packageName, file))) {
+      throw new Error(`${packageName}@${version} has no ${file}`);
+    }
+  });
+  return join(home, "node_modules", packageName, file);
 }
 
 /** Deno: the one that runs the test task, wherever npx has put it. */
 export const deno = (): string => process.env.HOLDFAST_TEST_DENO ?? (process.versions.deno ? process.execPath : "deno");
 
-/** Our package as the JavaScript that npm users get; made by `pack()` of tasks/pack.ts before the tests run. */
-export const packedModule = (): string => join(cache, "packed", "package", "mod.js");
-
-/** A command on the PATH, or an error that says what to install. */
-export function onPath(command: string, debianPackage: string): string {
-  const found = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, command)).find(existsSync);
-  if (!found) throw new Error(`the tests need ${command}: apt-get install ${debianPackage}`);
-  return found;
-}
-
-/**
- * util-linux's own test of flock(1), `tests/ts/misc/flock`, and what that needs, from Debian's source package.
- * apt is given a configuration of its own, so that the machine's is as before.
- */
-export function utilLinuxTests(): string {
-  const home = join(cache, "util-linux-bookworm");
-  const script = join(home, "tests/ts/misc/flock");
-  if (existsSync(script)) return script;
-  console.error(`fetching Debian's source package of util-linux into ${home}`);
+/** A folder of the cache, made if it is not there: whole, or not at all. */
+export function cached(name: string, make: (folder: string) => void): string {
+  const home = join(cache, name);
+  if (existsSync(home)) return home;
   const unfinished = `${home}.${process.pid}`;
   rmSync(unfinished, { recursive: true, force: true });
-  for (const folder of ["apt/lists/partial", "apt/archives/partial"]) {
-    mkdirSync(join(unfinished, folder), { recursive: true });
+  mkdirSync(unfinished, { recursive: true });
+  try {
+    make(unfinished);
+    try {
+      renameSync(unfinished, home);
+    } catch (error) {
+      if (!existsSync(home)) throw error; // another process has made it meanwhile
+    }
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
   }
-  const keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-  const source = join(unfinished, "apt/sources.list");
-  writeFileSync(source, `deb-src [signed-by=${keys}] http://deb.debian.org/debian bookworm main\n`);
-  const configuration = [
-    `Dir::Etc::SourceList=${source}`,
-    "Dir::Etc::SourceParts=/dev/null",
-    `Dir::State::Lists=${unfinished}/apt/lists`,
-    `Dir::Cache=${unfinished}/apt`,
-    "APT::Sandbox::User=root", // else it warns that _apt may not read our folder
-    "Acquire::Retries=3",
-  ].flatMap((line) => ["-o", line]);
-  const run = (command: string, args: string[]) =>
-    execFileSync(command, args, { cwd: unfinished, stdio: ["ignore", "ignore", "inherit"] });
-  run("apt-get", [...configuration, "-qq", "update"]);
-  run("apt-get", [...configuration, "-qq", "source", "--download-only", "util-linux"]);
-  const tarball = readdirSync(unfinished).find((name) => name.endsWith(".orig.tar.xz"));
-  if (!tarball) throw new Error("apt-get source fetched no util-linux_*.orig.tar.xz");
-  const wanted = ["tests/functions.sh", "tests/commands.sh", "tests/ts/misc/flock", "tests/expected/misc/flock*"];
-  const members = wanted.map((name) => `*/${name}`);
-  run("tar", ["xJf", tarball, "--strip-components=1", "--wildcards", ...members]);
-  for (const name of readdirSync(unfinished)) {
-    if (name !== "tests") rmSync(join(unfinished, name), { recursive: true });
-  }
-  rmSync(home, { recursive: true, force: true });
-  renameSync(unfinished, home); // whole or not at all
-  return script;
+  return home;
+}
+
+/** util-linux's own test of flock(1), `tests/ts/misc/flock`, and what that needs, from Debian's source package. */
+export function utilLinuxTests(): string {
+  const home = cached("util-linux-tests", (folder) => {
+    needs("tar", "xz");
+    console.error("fetching Debian's source package of util-linux");
+    try {
+      fetchPackages(folder, ["util-linux"], { sources: true });
+    } catch (error) {
+      missing(
+        `Debian's source package of util-linux, which cannot be fetched: ${
+          error instanceof Error ? error.message : error
+        }`,
+      );
+    }
+    const tarball = readdirSync(folder).find((name) => name.endsWith(".orig.tar.xz"));
+    if (!tarball) throw new Error("apt-get source fetched no util-linux_*.orig.tar.xz");
+    const wanted = ["tests/functions.sh", "tests/commands.sh", "tests/ts/misc/flock", "tests/expected/misc/flock*"];
+    const members = wanted.map((name) => `*/${name}`);
+    execFileSync("tar", ["xJf", tarball, "--strip-components=1", "--wildcards", ...members], { cwd: folder });
+    for (const name of readdirSync(folder)) if (name !== "tests") rmSync(join(folder, name), { recursive: true });
+  });
+  return join(home, "tests/ts/misc/flock");
 }

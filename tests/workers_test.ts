@@ -6,7 +6,7 @@ import { failure, kernelHolders, openIn } from "./lockers.ts";
 import { recordIn, until } from "./pid_files.ts";
 
 /** An agent with a Worker, and a stranger. */
-async function threads({ agent, path }: Pick<Place, "agent" | "path">, options: object = {}) {
+async function threads({ freshAgent: agent, path }: Pick<Place, "freshAgent" | "path">, options: object = {}) {
   const [process, stranger] = [await agent(), await agent()];
   for (const each of [process, stranger]) await each.lock(path(), options);
   assertEquals(await process.call("worker", { worker: "w", path: path(), options }), { value: "ready" });

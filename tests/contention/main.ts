@@ -12,7 +12,6 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 import type { Kind } from "../harness.ts";
-import { pack } from "../../tasks/pack.ts";
 import { runGarbage } from "./garbage.ts";
 import { runLoop, runMixed } from "./long.ts";
 import { fingerprint, type Modules, mutantModules, naiveModules, ownModules, peerModules } from "./modules.ts";
@@ -74,7 +73,6 @@ async function part(name: string, run: () => Promise<void>): Promise<void> {
 }
 
 try {
-  pack();
   // All at once, so that nobody's edit of src/ in the middle of the run comes between them.
   const own = ownModules(folder());
   const mutants = new Map<string, Modules>();

@@ -5,14 +5,14 @@
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { copySource, type Edit } from "../edits.ts";
 import { MUTANTS } from "../explore/backends.ts";
 import type { Kind } from "../harness.ts";
-import { packedModule } from "../tools.ts";
+import { packedModule } from "../../tasks/pack.ts";
+import { cache, cached } from "../tools.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -25,7 +25,7 @@ export interface Modules {
   readonly file: (kind: Kind) => string | undefined;
 }
 
-/** Our own code, for every runtime. `pack()` of tests/tools.ts must have been called. */
+/** Our own code, for every runtime. */
 export function ownModules(folder: string): Modules {
   copySource(folder);
   cpSync(dirname(packedModule()), join(folder, "packed"), { recursive: true });
@@ -72,16 +72,10 @@ export const PEERS = {
 /** A package from npm, for Node 26; installed into the tests' cache, never into the repository. */
 export function peerModules(name: keyof typeof PEERS): Modules {
   const [version, file] = PEERS[name];
-  const folder = join(dirname(packedModule()), "../..", `${name}-${version}`); // where the tools lie
-  const path = join(folder, "node_modules", name, file);
-  if (!existsSync(path)) {
-    console.error(`installing ${name}@${version} from the npm registry into ${folder}`);
-    const unfinished = `${folder}.${process.pid}`;
-    mkdirSync(unfinished, { recursive: true });
-    const options = ["--prefix", unfinished, "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"];
+  const folder = cached(`${name}-${version}`, (folder) => {
+    console.error(`installing ${name}@${version} from the npm registry into ${cache}`);
+    const options = ["--prefix", folder, "--no-audit", "--no-fund", "--loglevel=error", "--ignore-scripts"];
     execFileSync("npm", ["install", ...options, `${name}@${version}`], { stdio: ["ignore", "ignore", "inherit"] });
-    rmSync(folder, { recursive: true, force: true });
-    renameSync(unfinished, folder); // whole or not at all
-  }
-  return { lock: name, folder, file: () => path };
+  });
+  return { lock: name, folder, file: () => join(folder, "node_modules", name, file) };
 }

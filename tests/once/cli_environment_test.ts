@@ -8,7 +8,8 @@ import { makeExecutable } from "../../tasks/executable.ts";
 import { CLI, FFI_KINDS, holdfast } from "../cli.ts";
 import { wrapper } from "../flocks.ts";
 import { type Place, test, within } from "../harness.ts";
-import { deno, onPath } from "../tools.ts";
+import { command } from "../needs.ts";
+import { deno } from "../tools.ts";
 
 const EXACT = fileURLToPath(new URL("../fixtures/exact.py", import.meta.url));
 
@@ -66,7 +67,7 @@ test("holdfast run and flock give COMMAND the environment that they were given, 
   mkdirSync(dirname(program));
   makeExecutable(program);
   const entries = [`PATH=${process.env.PATH}`, `HOME=${dir}`, ...STRANGE];
-  assertEquals(await passedOn(place, [onPath("flock", "util-linux"), path()], entries), entries);
+  assertEquals(await passedOn(place, [command("flock"), path()], entries), entries);
   const commands: Record<string, string[]> = { executable: [program] };
   for (const kind of FFI_KINDS) commands[kind] = CLI[kind]();
   for (const [kind, command] of Object.entries(commands)) {

@@ -5,6 +5,7 @@ import process from "node:process";
 import { type Case, type Difference, EVERYWHERE, type Kind, ONCE, REASONS } from "../flock_cases.ts";
 import { compiled, FLOCKS } from "../flocks.ts";
 import { type Place, test, within } from "../harness.ts";
+import { needs } from "../needs.ts";
 
 const repository = new URL("../../", import.meta.url);
 
@@ -33,6 +34,8 @@ weak() { setpriv --bounding-set=-dac_override,-dac_read_search bash -c '"$@"' - 
 disk() { unshare -m bash -c 'mount -t tmpfs -o "$1" tmpfs mnt; shift; "$@"' - "$@"; }
 deaf() { python3 -c 'from signal import *; import os, sys; signal(SIGCHLD, SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])' "$@"; }
 descriptors() { sed -E 's/.* ([0-9]+ ->)/\\1/; s,(/proc/|pipe:.)[0-9]+,\\1N,'; }`;
+
+const PRELUDE_NEEDS = ["flock", "mount", "python3", "root", "script", "setpriv", "unshare"];
 
 /** What no two runs have in common; and signals 32 and 33, which glibc ignores in what this very test starts. */
 const normal = (text: string, dir: string) =>
@@ -90,6 +93,7 @@ function compare(kind: Kind, cases: readonly Case[], theirs: readonly Outcome[],
 const THEIRS = ["flock"];
 
 test(`holdfast flock answers ${ONCE.length} invocations as flock(1) does, but for what is listed`, async (place) => {
+  needs(...PRELUDE_NEEDS);
   assert(ONCE.length >= 60);
   const ours = compiled(place.dir);
   const half = ONCE.length >> 1;
@@ -106,6 +110,7 @@ test(`holdfast flock answers ${ONCE.length} invocations as flock(1) does, but fo
 }, { timeout: 300_000 }); // ten seconds on an idle machine
 
 test("holdfast flock answers as flock(1) does in Deno, Bun and Node 26", async (place) => {
+  needs(...PRELUDE_NEEDS);
   const theirs = await outcomes(place, "theirs", THEIRS, EVERYWHERE);
   const kinds = ["deno", "bun", "node26"] as const;
   const ours = await Promise.all(kinds.map((kind) => outcomes(place, kind, FLOCKS[kind](), EVERYWHERE)));

@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { asNobody, FFI_KINDS, holdfast } from "../cli.ts";
 import { type Place, test } from "../harness.ts";
+import { needs } from "../needs.ts";
 import { deno } from "../tools.ts";
 
 const USER = "this user (uid 65534)";
@@ -125,6 +126,7 @@ test("holdfast doctor agrees with run where the lock file is there and its direc
 });
 
 test("a Deno that may use one directory only names the directory that denies it, and what is no directory", async ({ dir, path, child }) => {
+  needs("root");
   mkdirSync(path("closed/a/b"), { recursive: true });
   writeFileSync(path("file"), "");
   chmodSync(path("closed"), 0o700);

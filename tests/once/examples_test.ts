@@ -7,7 +7,8 @@ import { finished } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
 import { Lock } from "../../mod.ts";
 import { type Child, type Place, test, within } from "../harness.ts";
-import { deno, packedModule, tool } from "../tools.ts";
+import { packedModule } from "../../tasks/pack.ts";
+import { deno, tool } from "../tools.ts";
 
 const repository = fileURLToPath(new URL("../../", import.meta.url));
 

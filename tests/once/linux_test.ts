@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { assertEquals, assertMatch } from "@std/assert";
 import { type AgentError, test } from "../harness.ts";
-import { onPath } from "../tools.ts";
 
 const FFI_KINDS = ["deno", "bun", "node26"] as const;
 
@@ -11,7 +10,7 @@ for (const kind of FFI_KINDS) {
     test(`tryAcquire() in ${kind} goes by node:fs where statx(2) answers ${code}, as an old kernel or a container does`, async ({ agent, path }) => {
       // Only where our probe asks, for "/": the runtime's own calls are of no concern here.
       const trace = ["-f", "-qq", "--seccomp-bpf", "-o", path("log"), "-e", "trace=statx", "-P", "/"];
-      const by = [onPath("strace", "strace"), ...trace, "-e", `inject=statx:error=${code}`];
+      const by = ["strace", ...trace, "-e", `inject=statx:error=${code}`];
       const [lock, other] = [await agent(kind, { by }), await agent("node20")];
       for (const each of [lock, other]) await each.lock(path());
       assertEquals(await lock.tryAcquire(), true);
@@ -25,7 +24,7 @@ for (const kind of FFI_KINDS) {
 
   test(`tryAcquire() in ${kind} says what open(2) answered, in words and with the path`, async ({ agent, path }) => {
     const inject = ["-e", "trace=openat", "-P", path(), "-e", "inject=openat:error=EMFILE"];
-    const by = [onPath("strace", "strace"), "-f", "-qq", "--seccomp-bpf", "-o", path("log"), ...inject];
+    const by = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", path("log"), ...inject];
     const lock = await agent(kind, { by });
     await lock.lock(path());
     const error = await lock.tryAcquire().then(() => undefined, (error) => error as AgentError);
@@ -37,7 +36,7 @@ for (const kind of FFI_KINDS) {
     const calls = ["openat", "statx", "pread64", "pwrite64", "ftruncate"];
     const inject = calls.flatMap((call) => ["-e", `inject=${call}:error=EINTR:when=1`]);
     const trace = ["-e", `trace=${calls}`, "-P", path(), "-P", `${path()}.pid`];
-    const by = [onPath("strace", "strace"), "-f", "-qq", "--seccomp-bpf", "-o", path("log"), ...trace, ...inject];
+    const by = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", path("log"), ...trace, ...inject];
     const lock = await agent(kind, { by });
     await lock.lock(path());
     assertEquals(await lock.tryAcquire(), true);

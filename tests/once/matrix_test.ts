@@ -8,6 +8,7 @@ import { fromFileUrl } from "@std/path";
 import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { type Child, KINDS, type Place, test } from "../harness.ts";
+import { needs } from "../needs.ts";
 
 type Mode = "exclusive" | "shared";
 const MODES = ["exclusive", "shared"] as const;
@@ -29,7 +30,7 @@ async function kill9(child: Child): Promise<void> {
   assertEquals(await child.ended, { code: null, signal: "SIGKILL" });
 }
 
-type Start = (place: Place, path: string) => Promise<Contender>;
+type Start = (place: Pick<Place, "agent" | "child">, path: string) => Promise<Contender>;
 
 const ours = (kind: typeof KINDS[number]): Start => async ({ agent }, path) => {
   const holder = await agent(kind);
@@ -126,6 +127,7 @@ async function clash(first: Contender, second: Contender, modes: readonly [Mode,
 }
 
 test("tryAcquire() of any two of Deno with and without FFI, Bun, Node 26, Node 20, flock(1) and Python is never granted to both, but shared", async (place) => {
+  needs("flock", "python3"); // before any is started
   const path = place.path();
   // Two processes of each kind, because a kind must also refuse its own.
   const start = () => Promise.all(NAMES.map((name) => CONTENDERS[name](place, path)));
@@ -151,7 +153,7 @@ for (const name of NAMES) {
   test(`tryAcquire() is true at once after kill -9 of a holder in ${name}, and is told of it where it left a record`, async (place) => {
     for (const mode of MODES) {
       const path = place.path(`${mode}.lock`);
-      const holder = await CONTENDERS[name](place, path);
+      const holder = await CONTENDERS[name]({ child: place.child, agent: place.freshAgent }, path);
       assertEquals(await holder.take(mode), true);
       const stale: number[] = [];
       const lock = new Lock(path, { backend: "flock", onStale: ({ pid }) => stale.push(pid) });

@@ -12,7 +12,7 @@ import { fileSystemName, NOT_LOCAL } from "../../src/sys/statfs.ts";
 import type { System } from "../../src/sys/sys.ts";
 import { CLI, holdfast } from "../cli.ts";
 import { type Agent, KINDS, type Place, test } from "../harness.ts";
-import { onPath } from "../tools.ts";
+import { needs } from "../needs.ts";
 
 /** A system whose statfs(2) and table of mounts say this. Device 0:47 is where all of its files are. */
 const on = (type: string | undefined, mounts?: string): System => ({
@@ -90,9 +90,10 @@ test("placeOf() has words for every file system that statfs(2) tells", () => {
 
 /** One folder by two FUSE mounts that keep flock(2) to themselves, in a mount namespace that ends with this test. */
 async function twoMounts({ child, dir }: Place): Promise<{ by: string[] }> {
+  needs("bindfs", "/dev/fuse");
   for (const name of ["real", "one", "two"]) mkdirSync(`${dir}/${name}`);
-  const script = 'cd "$0"; "$1" real one; "$1" real two; echo mounted; exec cat';
-  const holder = child("unshare", ["-m", "sh", "-euc", script, dir, onPath("bindfs", "bindfs")]);
+  const script = 'cd "$0"; bindfs real one; bindfs real two; echo mounted; exec cat';
+  const holder = child("unshare", ["-m", "sh", "-euc", script, dir]);
   assertEquals(await holder.line(), "mounted", holder.errors);
   return { by: ["nsenter", "-t", String(holder.pid), "-m"] };
 }

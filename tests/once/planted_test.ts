@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
 import { type AgentOptions, type Kind, type Place, test, within } from "../harness.ts";
-import { onPath } from "../tools.ts";
+import { command, needs } from "../needs.ts";
 
 const source = fromFileUrl(new URL("../fixtures/planted.c", import.meta.url));
 const repository = fromFileUrl(new URL("../../", import.meta.url));
@@ -14,8 +14,8 @@ const repository = fromFileUrl(new URL("../../", import.meta.url));
 const NAMES = ["libc.so.6", "libc.so", "libc"];
 
 function plant(dir: string): void {
-  const compiler = onPath("gcc", "gcc libc6-dev");
-  for (const name of NAMES) execFileSync(compiler, ["-shared", "-fPIC", "-o", `${dir}/${name}`, source]);
+  needs("gcc", "/usr/include/stdio.h");
+  for (const name of NAMES) execFileSync("gcc", ["-shared", "-fPIC", "-o", `${dir}/${name}`, source]);
 }
 
 /** The file of the real one, as this very process has it loaded. */
@@ -73,7 +73,7 @@ async function twoExclude({ agent, dir, path }: Place, kind: Kind, options: Agen
 
 test("dlopen() of the planted library leaves a mark, so that none means that it was not loaded", ({ dir }) => {
   plant(dir);
-  execFileSync("python3", ["-c", "import ctypes; ctypes.CDLL('./libc.so.6')"], { cwd: dir });
+  execFileSync(command("python3"), ["-c", "import ctypes; ctypes.CDLL('./libc.so.6')"], { cwd: dir });
   assert(existsSync(`${dir}/loaded`));
 });
 

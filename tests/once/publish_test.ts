@@ -4,7 +4,8 @@ import { copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeF
 import { dirname, fromFileUrl } from "@std/path";
 import process from "node:process";
 import { type Place, test, within } from "../harness.ts";
-import { deno, packedModule, tool } from "../tools.ts";
+import { packedModule } from "../../tasks/pack.ts";
+import { deno, tool } from "../tools.ts";
 
 const repository = fromFileUrl(new URL("../../", import.meta.url));
 const program = fromFileUrl(new URL("../fixtures/every_name.ts", import.meta.url));

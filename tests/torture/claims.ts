@@ -43,7 +43,7 @@ export const CLAIMS: readonly (readonly [claim: string, attackers: readonly stri
   ]],
   [
     "A dead owner's PID file is taken over by one process only, and the two back ends exclude each other",
-    ["soak", "deliberate", "fuzz", "faults", "tests/once/explore_test.ts", "tests/once/contention_test.ts"],
+    ["soak", "deliberate", "fuzz", "faults", "tests/once/explore_test.ts", "tests/long/contention_test.ts"],
   ],
   [
     "A zombie, a thread's id, a reused PID, a PID from before a reboot is not alive; what cannot be known is not dead",

@@ -5,7 +5,6 @@
 import { join } from "node:path";
 import { editedModules, type Modules } from "../contention/modules.ts";
 import type { Edit } from "../edits.ts";
-import { onPath } from "../tools.ts";
 import type { Part } from "./part.ts";
 import { type Common, crew, ROBBED } from "./soak.ts";
 import { type ArenaResult, runArena } from "./soak/arena.ts";
@@ -19,7 +18,7 @@ interface Fault {
 
 /** A command that runs another one, whose system calls it slows down. */
 const slowly = (inject: string) => [
-  ...[onPath("strace", "strace"), "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "signal=none"],
+  ...["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "signal=none"],
   ...["-e", `inject=${inject}`],
 ];
 

@@ -3,10 +3,7 @@
  * runtimes. Each time: a typed error or success; never "held" where nobody holds it, never a lock that another gets
  * too; no descriptor left; and the next process acquires.
  */
-import { existsSync } from "node:fs";
 import { type Kind, KINDS } from "../harness.ts";
-import { pack } from "../../tasks/pack.ts";
-import { packedModule } from "../tools.ts";
 import { Random } from "../contention/random.ts";
 import { type Backend, type Case, OPERATIONS, type Scene } from "./faults/stage.ts";
 import { Victim } from "./faults/victim.ts";
@@ -40,7 +37,6 @@ export interface Attack {
 
 /** The part of the torture. */
 export const faults: Part = ({ seed, budget, short, dir }) => {
-  if (!short || !existsSync(packedModule())) pack();
   if (!short) return attack({ kinds: KINDS, scenes: SCENES, seed, budget, dir });
   const random = new Random(seed);
   const kinds = random.sample(KINDS, SHORT.kinds);

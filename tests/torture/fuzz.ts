@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { deadOwners } from "../contention/dead.ts";
 import { copySource, type Edit } from "../edits.ts";
 import { Child } from "../harness.ts";
-import { deno, onPath, tool } from "../tools.ts";
+import { deno, tool } from "../tools.ts";
 import type { World } from "./fuzz/cases.ts";
 import type { Order, Result } from "./fuzz/worker.ts";
 import type { Circumstances, Part, Section } from "./part.ts";
@@ -67,7 +67,7 @@ export async function runFuzz({ seed, dir }: Pick<Circumstances, "seed" | "dir">
       const home = join(dir, runtime);
       const heldPath = join(home, "held", "h.lock");
       mkdirSync(join(home, "held"), { recursive: true });
-      const holder = start(onPath("flock", "util-linux"), [
+      const holder = start("flock", [
         ..."--nonblock --no-fork".split(" "),
         heldPath,
         ...["sh", "-c", "echo held; exec cat"],

@@ -4,7 +4,8 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Child, type Kind, within } from "../harness.ts";
-import { deno, onPath, packedModule, tool } from "../tools.ts";
+import { packedModule } from "../../tasks/pack.ts";
+import { deno, tool } from "../tools.ts";
 import { copySource, type Edit } from "../edits.ts";
 import type { Circumstances, Part } from "./part.ts";
 
@@ -99,7 +100,7 @@ export async function runLeaks(
   const began = performance.now();
   const others = join(dir, "others", "a.lock");
   const holder = backend === "flock"
-    ? new Child(onPath("flock", "util-linux"), ["-n", "--no-fork", others, "sh", "-c", "echo held; exec cat"])
+    ? new Child("flock", ["-n", "--no-fork", others, "sh", "-c", "echo held; exec cat"])
     : new Child("sh", ["-c", "echo held; exec cat"]);
   const children = [holder];
   const phases: Phase[] = [];

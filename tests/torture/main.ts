@@ -11,7 +11,6 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { fingerprint, ownModules } from "../contention/modules.ts";
-import { pack } from "../../tasks/pack.ts";
 import { CLAIMS } from "./claims.ts";
 import type { Section } from "./part.ts";
 import { PARTS } from "./parts.ts";
@@ -78,7 +77,6 @@ function claims(): { rows: string[][]; failed: number } {
 }
 
 try {
-  pack();
   const head = circumstances(seed, fingerprint(ownModules(join(dir, "source")).folder));
   console.log(head);
   for (const name of order) {

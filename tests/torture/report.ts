@@ -3,7 +3,8 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import process from "node:process";
-import { deno, onPath, tool } from "../tools.ts";
+import { command } from "../needs.ts";
+import { deno, tool } from "../tools.ts";
 import type { Section } from "./part.ts";
 
 /** A table whose columns stand one below the other. */
@@ -37,7 +38,7 @@ export function circumstances(seed: number, source: string): string {
     `- Source: commit ${run("git", "rev-parse", "--short", "HEAD")}, src/ has sha256 ${source}…`,
     `- ${/deno \S+/.exec(run(deno(), "--version"))?.[0]}, bun ${run(tool("bun"), "--version")}, ` +
     `node ${run(tool("node26"), "--version")} and ${run(tool("node20"), "--version")}, ` +
-    `${run(onPath("python3", "python3"), "--version")}, ${run(onPath("flock", "util-linux"), "--version")}`,
+    `${run(command("python3"), "--version")}, ${run(command("flock"), "--version")}`,
     `- ${run("uname", "-srm")}, ${navigator.hardwareConcurrency} cores, ${Math.round(Number(memory) / 2 ** 20)} GiB, ` +
     `load ${readFileSync("/proc/loadavg", "utf8").split(" ")[0]} at the start; ` +
     `files on ${run("df", "--output=fstype", process.env.HOLDFAST_TEST_DIR ?? tmpdir()).split("\n")[1]}`,

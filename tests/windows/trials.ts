@@ -45,7 +45,7 @@ async function behaviour(wine: Wine, dir: string, way: Way): Promise<Row> {
   const { text, code } = await output(child);
   clearTimeout(timer);
   // Wine's exit codes are not to be relied on: 0 stands for whatever it was.
-  const { passed, failed, skipped, broken } = count(WAYS[way].runtime, text, 0);
+  const { passed, failed, left: skipped, broken } = count(WAYS[way].runtime, text, 0);
   if (failed > 0) console.log(text);
   const remark = broken === undefined ? undefined : `its tests could not be counted; it ended with ${code}`;
   const notRun = skipped > 0

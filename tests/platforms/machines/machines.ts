@@ -1,11 +1,12 @@
 /** Runtimes for another C library and another processor, set up once in the tests' cache. */
 import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Runner } from "../../runners.ts";
-import { cache, deno, onPath, tool } from "../../tools.ts";
+import { fetchPackages } from "../../apt.ts";
+import { command } from "../../needs.ts";
+import { cached, deno, tool } from "../../tools.ts";
 
 /** A runtime that is not this machine's own. */
 export interface Machine {
@@ -19,21 +20,8 @@ export interface Machine {
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-/** Makes a folder of the cache, whole or not at all. */
-function once(name: string, make: (folder: string) => void): string {
-  const home = join(cache, "emulated", name);
-  if (existsSync(home)) return home;
-  const unfinished = `${home}.${process.pid}`;
-  rmSync(unfinished, { recursive: true, force: true });
-  mkdirSync(unfinished, { recursive: true });
-  try {
-    make(unfinished);
-    renameSync(unfinished, home);
-  } finally {
-    rmSync(unfinished, { recursive: true, force: true });
-  }
-  return home;
-}
+/** A folder of the cache. */
+const once = (name: string, make: (folder: string) => void) => cached(join("emulated", name), make);
 
 const run = (cwd: string, command: string, ...args: string[]) =>
   execFileSync(command, args, { cwd, stdio: ["ignore", "ignore", "pipe"] });
@@ -51,7 +39,7 @@ function unpack(packageName: string, version: string, file: string): string {
 
 /** Bun for musl, on the real musl and Debian's libstdc++. Throws what is missing. */
 export function bunOnMusl(): Machine {
-  onPath("musl-gcc", "musl musl-dev musl-tools gcc");
+  command("musl-gcc", "musl musl-dev musl-tools gcc");
   const binary = unpack("@oven/bun-linux-x64-musl", "1.4.5", "bin/bun");
   const home = once("musl", (folder) => {
     mkdirSync(join(folder, "lib"));
@@ -74,26 +62,9 @@ export function bunOnMusl(): Machine {
 /** Debian's C library for arm64, by an apt with folders of its own, so that the machine's is as before. */
 const arm64Root = () =>
   once("arm64", (folder) => {
-    onPath("qemu-aarch64-static", "qemu-user-static");
-    const keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    for (const each of ["lists/partial", "archives/partial"]) mkdirSync(join(folder, "apt", each), { recursive: true });
-    writeFileSync(join(folder, "apt/status"), "");
-    writeFileSync(join(folder, "apt/sources"), `deb [signed-by=${keys}] http://deb.debian.org/debian bookworm main\n`);
-    const options = [
-      "APT::Architecture=arm64",
-      "APT::Architectures::=arm64",
-      `Dir::Etc::SourceList=${folder}/apt/sources`,
-      "Dir::Etc::SourceParts=/dev/null",
-      `Dir::State::Lists=${folder}/apt/lists`,
-      `Dir::State::status=${folder}/apt/status`,
-      `Dir::Cache=${folder}/apt`,
-      "APT::Sandbox::User=root",
-      "Acquire::Retries=3",
-    ].flatMap((option) => ["-o", option]);
-    run(folder, "apt-get", ...options, "-qq", "update");
-    run(folder, "apt-get", ...options, "-qq", "download", "libc6", "libgcc-s1", "libstdc++6");
+    command("qemu-aarch64-static", "qemu-user-static");
+    fetchPackages(folder, ["libc6", "libgcc-s1", "libstdc++6"], { architecture: "arm64" });
     for (const name of readdirSync(folder)) if (name.endsWith(".deb")) run(folder, "dpkg-deb", "-x", name, ".");
-    rmSync(join(folder, "apt"), { recursive: true });
   });
 
 /** Started where programs for arm64 run like any other; so is what they start. */

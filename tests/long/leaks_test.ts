@@ -1,7 +1,6 @@
 /** The short form of the search for leaks, and that it finds what it looks for. `deno task torture` has the long one. */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import process from "node:process";
 import { type Kind, test } from "../harness.ts";
 import { copySource, type Edit } from "../edits.ts";
 import { leaks, runLeaks } from "../torture/leaks.ts";
@@ -54,11 +53,7 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp; kind?: Kind; end?: 
   },
 };
 
-/** The gate has no time for all of them: `HOLDFAST_EVERY_FAULT=1` has. */
-const IN_THE_GATE = ["the file that a refused try leaves open"];
-
 for (const [fault, { edits, found, kind = "bun", end }] of Object.entries(FAULTS)) {
-  if (!process.env.HOLDFAST_EVERY_FAULT && !IN_THE_GATE.includes(fault)) continue;
   test(`runLeaks() finds ${fault}`, async ({ dir }) => {
     const module = copySource(join(dir, "modules"), edits);
     const times = { cycles: 200, refused: 200, waits: 150 };
