@@ -10,6 +10,7 @@ import { type AcquireOptions, settleWait } from "./options.ts";
 import { holdsHere } from "./registry.ts";
 import { now, type State } from "./state.ts";
 import { system } from "./sys/mod.ts";
+import { SystemError } from "./sys/sys.ts";
 import { Wait } from "./wait.ts";
 
 /** The shortest pause between two tries where each is a process of its own, in milliseconds. */
@@ -25,7 +26,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
   // Its own `run` around it would have to end first, and cannot.
   if (state.hold && isUnder((hold) => hold === state.hold)) throw deadlockError(path);
   // It must not queue behind those who wait for its own task: one try now, which finds out whether it may share.
-  if (isUnder((_, outer) => outer === path)) {
+  if (isUnderLockOf(path)) {
     if (!butNotForItself(path, state.attempt(scoped))) return granted(state);
   }
   const kept = new KeptFile();
@@ -36,10 +37,11 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
       mode: state.settings.mode,
       wait: new Wait(timeout, now, shortestPause(state)),
       signal,
-      heldByItself: () => state.isHeldByItself,
+      heldByItself: () => state.hold !== undefined && !state.mayEnter,
+      mayEnter: () => state.mayEnter,
       asks: handOver !== undefined,
-      attempt() {
-        const refusal = butNotForItself(path, state.attempt(scoped, kept, waits ? began : undefined));
+      attempt(waited) {
+        const refusal = butNotForItself(path, state.attempt(scoped, kept, waited ? began : undefined));
         if (!refusal) hold = granted(state);
         else {
           if (!waits) tellWaiting(state, refusal);
@@ -67,8 +69,8 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
   try {
     waitSync(path, {
       wait: new Wait(timeout, now, shortestPause(state)),
-      attempt() {
-        const refusal = state.attempt(scoped, kept, waits ? began : undefined);
+      attempt(waited) {
+        const refusal = state.attempt(scoped, kept, waited ? began : undefined);
         if (refusal === HELD_HERE) throw deadlockError(path);
         if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(path);
         if (refusal && !waits) tellWaiting(state, refusal);
@@ -81,6 +83,19 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
     kept.close();
   }
   return granted(state);
+}
+
+/** Whether the task runs under the lock at a path, however that is spelled: the kernel names the file. */
+function isUnderLockOf(path: string): boolean {
+  if (!isUnder(() => true)) return false;
+  const sys = system();
+  let identity: string | undefined;
+  try {
+    identity = sys.stat(sys.physical(path))?.identity;
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error; // the try says what is wrong
+  }
+  return isUnder((hold, outer) => outer === path || hold.token === identity);
 }
 
 function butNotForItself(path: string, refusal: Refusal | undefined): Refusal | undefined {

@@ -27,10 +27,12 @@ export interface Waiter {
   readonly signal: AbortSignal | undefined;
   /** Whether its own object holds the lock, so that only a release helps. */
   heldByItself(): boolean;
-  /** Whether each of its tries asks the holder to end, and is told if that cannot be. */
+  /** Whether its object holds the lock, and may be acquired once more from outside: it is reentrant. */
+  mayEnter(): boolean;
+  /** Whether each of its tries asks the holder to end, and is told if that cannot be: it tries wherever it stands. */
   readonly asks: boolean;
-  /** One try; undefined when granted. */
-  attempt(): Refusal | undefined;
+  /** One try; undefined when granted. `waited`: not at once. */
+  attempt(waited: boolean): Refusal | undefined;
   /** The error for when the time is up. */
   late(refusal: Refusal): Error;
   /** The file whose change may mean that it is free. */
@@ -79,11 +81,19 @@ class Line {
     return this.#places.length === 0;
   }
 
-  /** Those whose try can be granted: the first one, and the first reader. */
+  /** Those whose try can be granted: the first one, the first reader, and those whose reentrant object holds the lock. */
   #front(): Place[] {
-    const ready = this.#places.filter(({ waiter }) => !waiter.heldByItself());
-    const reader = ready.find(({ waiter }) => waiter.mode === "shared");
-    return reader && reader !== ready[0] ? [ready[0], reader] : ready.slice(0, 1);
+    const front: Place[] = [];
+    let first = false, reader = false;
+    for (const place of this.#places) {
+      const { waiter } = place;
+      if (waiter.heldByItself()) continue;
+      const isReader = waiter.mode === "shared";
+      if (!first || (isReader && !reader) || waiter.mayEnter()) front.push(place);
+      first = true;
+      reader ||= isReader;
+    }
+    return front;
   }
 
   /** Returns whether another holder was in the way. */
@@ -97,14 +107,14 @@ class Line {
       signal?.throwIfAborted();
       for (let tries = 0;; tries++) {
         const isLast = wait.over;
-        const itself = waiter.heldByItself();
-        const polls = itself ? waiter.asks : this.#front().includes(place);
+        const isFront = () => waiter.asks || this.#front().includes(place);
         // The last try is a real one: with a time-out of 0 it is the only one. Of its own object it is told at once.
-        if (polls || isLast || (itself && tries === 0)) {
-          const refusal = waiter.attempt();
+        if (isLast || isFront() || (tries === 0 && waiter.heldByItself())) {
+          const refusal = waiter.attempt(tries > 0);
           if (!refusal) return tries > 0;
           if (isLast) throw waiter.late(refusal);
         }
+        const polls = isFront(); // now: a listener of the try may have released its object
         if (polls && !watcher && tries >= WATCH_AFTER) watcher = watchFile(waiter.watched(), () => this.wake());
         // One that does not poll is woken when it gets to the front.
         const { done, wake } = pause(polls ? wait.next() : wait.left, signal);
@@ -155,7 +165,7 @@ export function waitSync(path: string, { wait, attempt, late }: Pick<Waiter, "wa
   const polite = Math.min(courtesy(path), wait.left);
   if (polite > 0) block(polite);
   for (let tries = 0;; tries++) {
-    const refusal = attempt();
+    const refusal = attempt(tries > 0);
     if (!refusal) return remember(path, tries > 0);
     if (wait.over) throw late(refusal);
     block(wait.next());

@@ -21,7 +21,7 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   const { holder, others, doubt, here, unseen } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
-    ? "this very Lock object holds it: release() it first, or use reentrant: true"
+    ? "this very Lock object holds it, and its owner has to release() it first"
     : holder?.pid === process.pid && (!doubt || isOfThisProcess(holder, system()))
     ? `held by ${holder}, which is this very process, ${partOfUs(holder, refusal.token)}`
     : holder

@@ -156,9 +156,9 @@ export class State {
     tell(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
   }
 
-  /** Whether only a release lets this object's next caller in: it is held, and no call may enter from outside. */
-  get isHeldByItself(): boolean {
-    return this.hold !== undefined && (!this.settings.reentrant || this.#scoped);
+  /** Whether it is held, and any call may acquire it once more: it is reentrant, and no `run` owns it. */
+  get mayEnter(): boolean {
+    return this.hold !== undefined && this.settings.reentrant && !this.#scoped;
   }
 
   /** Counts one more, if the caller is the owner and may. */

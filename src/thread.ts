@@ -11,10 +11,18 @@
 /** Its version is to be raised with every change of what is kept: `holds`, `lines`, `contended`, `frames`, `live`, `abandoned`. */
 const KEY = Symbol.for("@holdfast/lock:thread:2");
 
+/** What this copy keeps for itself where `globalThis` is frozen (SES): then two copies are two. */
+let own: Map<string, unknown> | undefined;
+
+function valuesOfThread(): Map<string, unknown> {
+  const home = globalThis as { [KEY]?: Map<string, unknown> }; // our own property, under a symbol of our own
+  if (home[KEY] || Object.isExtensible(globalThis)) return home[KEY] ??= new Map();
+  return own ??= new Map();
+}
+
 /** The value that goes by a name, the same for all copies in this thread; made at its first use. */
 export function perThread<T>(name: string, make: () => T): T {
-  const home = globalThis as { [KEY]?: Map<string, unknown> }; // our own property, under a symbol of our own
-  const values = home[KEY] ??= new Map();
+  const values = valuesOfThread();
   if (!values.has(name)) values.set(name, make());
   return values.get(name) as T; // the version in the key stands for the type
 }

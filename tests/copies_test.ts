@@ -50,15 +50,6 @@ test("acquire() of two copies is served in the order in which it was called", as
   assertEquals(served, [0, 1, 2, 3, 4, 5, 6, 7]);
 });
 
-test("acquireSync() shared is granted while a writer of another copy waits", async ({ path }) => {
-  const Two = await copyIn(path("two"));
-  const holder = new One(path(), { mode: "shared" }).acquireSync();
-  const writer = await mustBlock(new One(path()).acquire());
-  new Two(path(), { mode: "shared" }).acquireSync({ timeout: 10_000 }).release();
-  holder.release();
-  (await writer.done()).release();
-});
-
 test("a copy of another version of what is kept is excluded as a stranger, and waits until its time is up", async ({ path }) => {
   const Other = await copyIn(path("other"), [["thread.ts", "lock:thread:2", "lock:thread:other"]]);
   for (const backend of BACKENDS) {

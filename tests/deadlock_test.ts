@@ -58,6 +58,22 @@ test("run() nested on a second object rejects at once also while another task wa
   assertEquals(await blocked.done(), true);
 });
 
+test("run() nested on another spelling of the path rejects at once also while another task waits in the line before it", async ({ path, dir }) => {
+  symlinkSync(dir, path("link"));
+  const { promise: inside, resolve: entered } = Promise.withResolvers<void>();
+  const { promise: queued, resolve: go } = Promise.withResolvers<void>();
+  const outer = new Lock(path("link/a.lock")).run(async () => {
+    entered();
+    await queued;
+    await assertRejects(() => within(2_000, new Lock(path()).run(() => {})), LockDeadlockError);
+  });
+  await inside;
+  const blocked = await mustBlock(new Lock(path()).run(() => true));
+  go();
+  await within(10_000, outer);
+  assertEquals(await blocked.done(), true);
+});
+
 test("run() nested two deep, with another lock in between, rejects with LockDeadlockError", async ({ path }) => {
   await new Lock(path("a.lock")).run(() =>
     new Lock(path("b.lock")).run(async () => {

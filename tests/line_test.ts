@@ -1,6 +1,7 @@
 /** The line of waiters of one thread: only a holder keeps a waiter out, and each is served in its order. */
+import { channel } from "node:diagnostics_channel";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Lock, LockTimeoutError } from "../mod.ts";
+import { Lock, type LockEvent, LockTimeoutError } from "../mod.ts";
 import { mustBlock, test, within } from "./harness.ts";
 
 const shared = (path: string) => new Lock(path, { mode: "shared" });
@@ -70,15 +71,60 @@ test("acquire() shared is granted when the object of the waiter before it has go
   (await within(10_000, first)).release();
 });
 
-test("acquire() that was behind a waiter which gives up is served next", async ({ path }) => {
+test("acquire() is granted when a subscriber of holdfast:waiting releases the object that it waits for", async ({ path }) => {
+  const lock = new Lock(path()).acquireSync();
+  const waiting = channel("holdfast:waiting");
+  const release = () => lock.held && lock.release();
+  waiting.subscribe(release);
+  try {
+    await within(10_000, lock.acquire());
+  } finally {
+    waiting.unsubscribe(release);
+  }
+  lock.release();
+});
+
+test("acquire() of a reentrant object that has got the lock meanwhile does not wait behind another", async ({ path }) => {
   const holder = new Lock(path()).acquireSync();
-  const controller = new AbortController();
-  const first = new Lock(path()).acquire({ signal: controller.signal });
-  const second = new Lock(path()).acquire();
-  const blocked = await mustBlock(Promise.race([first, second]));
-  controller.abort(new Error("on purpose"));
-  await assertRejects(() => first, Error, "on purpose");
-  await assertRejects(() => blocked.done(), Error, "on purpose");
+  const lock = new Lock(path(), { reentrant: true });
+  const [first, other, second] = [lock.acquire(), new Lock(path()).acquire(), lock.acquire()];
   holder.release();
-  (await within(10_000, second)).release();
+  await within(10_000, Promise.all([first, second]));
+  lock.release();
+  lock.release();
+  (await within(10_000, other)).release();
+});
+
+test("acquire({ signalHolder }) signals the holder though another waiter of its thread stands before it", async ({ path, agent }) => {
+  const holder = await agent();
+  await holder.lock(path());
+  assertEquals(await holder.tryAcquire(), true);
+  const controller = new AbortController();
+  const first = await mustBlock(new Lock(path()).acquire({ signal: controller.signal }));
+  const asks = new Lock(path()).acquire({ signalHolder: "SIGTERM", timeout: 60_000 });
+  await within(20_000, holder.ended);
+  controller.abort(new Error("on purpose"));
+  await first.done().then((lock) => lock.release(), () => {});
+  (await within(20_000, asks)).release();
+});
+
+test("acquire() tells how long it waited, also of a waiter that was never refused", async ({ path }) => {
+  const waited: number[] = [];
+  const acquired = channel("holdfast:acquired");
+  const note = (message: unknown) => {
+    const event = message as LockEvent; // the cast: only ours are published there
+    if (event.path === path()) waited.push(event.waited ?? NaN);
+  };
+  const holder = new Lock(path()).acquireSync();
+  acquired.subscribe(note);
+  try {
+    const all = Array.from({ length: 3 }, async () => (await new Lock(path()).acquire()).release());
+    const blocked = await mustBlock(Promise.race(all));
+    holder.release();
+    await blocked.done();
+    await within(10_000, Promise.all(all));
+  } finally {
+    acquired.unsubscribe(note);
+  }
+  assertEquals([waited.length, waited.every((each) => each >= 20)], [3, true], `${waited}`);
 });

@@ -36,9 +36,10 @@ export class KeptFile {
     const now = performance.now();
     if (now - this.#looked < LOOK_PAUSE) return false;
     this.#looked = now;
-    const seenBefore = this.#sawAnother;
-    this.#sawAnother = (there() ?? token) !== token;
-    return seenBefore && this.#sawAnother;
+    const another = (there() ?? token) !== token;
+    const isReplaced = another && this.#sawAnother;
+    this.#sawAnother = another && !isReplaced; // of the next one it is the first look again
+    return isReplaced;
   }
 
   /** The wait is over. */
