@@ -6,6 +6,7 @@ import type { KeptFile } from "./backend/kept.ts";
 import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
 import type { LockHolder } from "./record.ts";
+import type { Proof } from "./proof.ts";
 import { whyNotLocal } from "./place.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
@@ -62,6 +63,12 @@ export interface InTheWay {
   readonly here?: boolean;
   /** Why it counts as held, unless the holder is known to be alive, here. */
   readonly doubt?: string;
+  /** It is a PID file whose owner cannot be judged from here: a person can, with `holdfast break`. */
+  readonly breakable?: boolean;
+  /** Whether the holder is proven to have it. A process that is not proven must not be signalled. */
+  readonly proof?: Proof;
+  /** There is a holder, because the kernel refuses the lock, and it cannot be seen from here. */
+  readonly unseen?: boolean;
 }
 
 /** What one try comes to. */

@@ -3,7 +3,8 @@ import type { LockEvent } from "./events.ts";
 import { quote, systemFailure } from "./errors.ts";
 import { explainBeside } from "./explain.ts";
 import { warn } from "./messages.ts";
-import { journalPath, known, settlePath } from "./options.ts";
+import { journalPath, known } from "./options.ts";
+import { settlePath } from "./path.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 import { type OpenFile, type System, SystemError } from "./sys/sys.ts";
 

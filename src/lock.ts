@@ -1,10 +1,12 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
 import { acquire, acquireSync } from "./acquire.ts";
 import { namedPath } from "./directory.ts";
-import { inspectPath, type LockStatus } from "./inspect.ts";
-import { type AcquireOptions, type LockBackend, type LockOptions, settle, settlePath } from "./options.ts";
+import { inspectPath } from "./inspect.ts";
+import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./options.ts";
+import { settlePath } from "./path.ts";
 import { type Held, mustBeFunction, run, runSync } from "./run.ts";
 import { State } from "./state.ts";
+import type { LockStatus } from "./status.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 
 /**
@@ -45,7 +47,7 @@ export class Lock implements Disposable, AsyncDisposable {
    *
    * @param path The lock file, or its file URL. Its directory must exist when the lock is acquired. A relative path is made absolute now.
    * @param options Mode, back end, label, and so on.
-   * @throws {TypeError} if the path is empty, holds a NUL, or is no file URL, or an option is of the wrong type.
+   * @throws {TypeError} if the path is empty, holds a NUL, is not UTF-8 (U+FFFD, a lone surrogate), or is no file URL, or an option is of the wrong type.
    * @throws {RangeError} if an option is out of its range.
    */
   constructor(path: string | URL, options: LockOptions = {}) {
@@ -152,8 +154,7 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Waits for the lock and blocks this thread: no timer, no promise, no
-   * JavaScript signal handler runs meanwhile.
+   * Waits for the lock and blocks this thread: no timer, no promise, no JavaScript signal handler runs meanwhile.
    *
    * @param options How long to wait.
    * @returns This object, holding the lock.

@@ -1,5 +1,6 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { Named, Refusal } from "./backend.ts";
+import type { InTheWay, Named, Refusal } from "./backend.ts";
+import { CLOSED } from "./backend/descriptor.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -13,17 +14,20 @@ import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
-  const { holder, others, doubt, here } = refusal.who();
+  const inTheWay = refusal.who();
+  const { holder, others, doubt, here, unseen } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
-    : holder?.pid === process.pid
+    : holder?.pid === process.pid && !doubt // else another namespace's process may have the same number
     ? `held by ${holder}, which is this very process, by another Lock object`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
+    : unseen
+    ? "held by a process that cannot be seen from here"
     : "held by a process that left no record";
   return new LockTimeoutError(
-    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, holder, doubt)}`,
+    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, inTheWay)}`,
     {
       code: "ETIMEDOUT",
       path,
@@ -32,14 +36,19 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   );
 }
 
-/** Whoever is told to end a process must be told of the right one: only where it is known to be alive, here. */
-function advice(path: string, holder: LockHolder | undefined, doubt: string | undefined): string {
-  if (doubt) return `. It counts as held because ${doubt}`;
+/** A person who is told to end a process must be told of the right one: only where it is proven to have the lock. */
+function advice(path: string, { holder, doubt, breakable, proof }: InTheWay): string {
+  if (doubt) {
+    const how = breakable ? `. If no process holds it any more, "holdfast break ${path}" removes its PID file` : "";
+    return `. It counts as held because ${doubt}${how}`;
+  }
   if (holder?.pid === process.pid) return "";
   // Without a record of ours a child may share the lock, and keep it when its parent ends.
-  return holder?.nonce
-    ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
-    : `. "fuser -v ${path}" names the processes that have it open`;
+  if (!holder?.nonce) return `. "fuser -v ${path}" names the processes that have it open`;
+  if (proof !== true) return `. That this process holds it is not proven: ${proof ?? "nothing shows it"}`;
+  // With the first process of a system or a container all others in it end.
+  const how = holder.pid === 1 ? "" : ` ("kill ${holder.pid}" ends it)`;
+  return `. It is free as soon as that process releases it or ends${how}`;
 }
 
 /** The wait could never end. */
@@ -63,8 +72,11 @@ export function releasedError(path: string): LockNotHeldError {
 
 /** It is gone. */
 export function lostError(path: string, reason: string): LockLostError {
+  const culprit = reason.startsWith(CLOSED)
+    ? "look for what closes descriptors that it has not opened (a second close of one number?)"
+    : "look for what deletes files there (a tmp cleaner?)";
   const message = `Cannot keep ${quote(path)}: it was lost, because ${reason}. ` +
-    "Another process may have held it at the same time; look for what deletes files there (a tmp cleaner?)";
+    `Another process may have held it at the same time; ${culprit}`;
   return new LockLostError(message, { code: "ELOST", path });
 }
 

@@ -3,10 +3,11 @@
  * and whether the owner that one names is alive.
  */
 import { nodePath } from "../builtin.ts";
-import type { Refusal, Request } from "../backend.ts";
+import type { Request } from "../backend.ts";
 import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
+import { holdsHere } from "../registry.ts";
 import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
@@ -94,7 +95,8 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
   if (content.kind === "record") {
     const { holder } = content;
     // A foreign PID file: its inode can come back within the second, its PID cannot.
-    return { nonce: holder.nonce ?? `${standIn}-${holder.pid}`, holder, owner: judge(holder, sys) };
+    const nonce = holder.nonce ?? `${standIn}-${holder.pid}`;
+    return { nonce, holder, owner: judgeEntry(sys, entry, holder, nonce) };
   }
   return {
     nonce: standIn,
@@ -103,6 +105,12 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
       ? judgeDamaged(sys, path, entry, stat)
       : { state: "unknown", reason: `${quoted(entry)} is damaged` },
   };
+}
+
+function judgeEntry(sys: System, entry: string, holder: LockHolder, nonce: string): ProcessState {
+  const owner = judge(holder, sys, sys.fileSystem(entry));
+  // The one owner that this thread knows without any facts, as in Deno without FFI.
+  return owner.state === "unknown" && holdsHere(nonce) ? { state: "alive", reason: "this process holds it" } : owner;
 }
 
 /**
@@ -149,13 +157,15 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
 
 const quoted = (path: string) => JSON.stringify(path);
 
-/** What is in the way, and why, where that is not plain from its being alive. `yet`: it does not hold it yet. */
-export function refusalBy({ nonce, holder, owner }: Entry, yet?: string): Refusal {
-  const doubt = owner.state === "alive" && holder ? yet : owner.reason;
-  return { token: nonce, who: () => ({ holder, doubt }) };
+/** The record of an acquisition. `fileSystem`: of a PID file. */
+export function recordOf(sys: System, { mode, label }: Request, nonce: string, fileSystem?: string): Uint8Array {
+  return encode({ ...sys.self(), fileSystem, mode, acquiredAt: sys.wallClock(), nonce, label });
 }
 
-/** The record of an acquisition. */
-export function recordOf(sys: System, { mode, label }: Request, nonce: string): Uint8Array {
-  return encode({ ...sys.self(), mode, acquiredAt: sys.wallClock(), nonce, label });
+/** The record of an acquisition by PID file, which says where that lies: its owner's boot ends with the machine's only on a local disk. */
+export function pidRecordOf(sys: System, request: Request, nonce: string): Uint8Array {
+  // Of the directory, because the file is not there yet. Not by node:path, which Deno takes 7 ms to load.
+  const directory = request.path.replace(/[^/]*$/, ".");
+  const { bootId } = sys.self();
+  return recordOf(sys, request, nonce, bootId === undefined ? undefined : sys.fileSystem(directory) ?? "unknown");
 }

@@ -10,11 +10,12 @@ import type { Attempt, Refusal, Request } from "../backend.ts";
 import { whoHolds } from "../inspect.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { announce, NOTHING } from "./announce.ts";
-import { pidPath, readEntry, refusalBy } from "./entry.ts";
+import { pidPath, readEntry } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
 import type { KeptFile } from "./kept.ts";
 import { open, type Opened, reopen, takeLock } from "./open.ts";
 import { isAbandoned } from "./pidfile.ts";
+import { refusalBy } from "./refusal.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
 const ONCE_MORE = new Set(["EIO", "EBADF"]);
@@ -106,5 +107,5 @@ function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: b
   // A daemon may keep its own PID there, as daemons do, and lock `P` all the same. The bare PID: one with a PID
   // namespace beside it may be another's, in a container of its own.
   const own = entry.holder?.pid === sys.self().pid && Object.keys(entry.holder).length === 1;
-  return own ? {} : { refusal: refusalBy(entry) };
+  return own ? {} : { refusal: refusalBy(sys, path, entry) };
 }

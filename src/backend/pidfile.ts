@@ -19,13 +19,13 @@ import {
   isLeased,
   linkPath,
   pidPath,
+  pidRecordOf,
   readContent,
   readEntry,
-  recordOf,
-  refusalBy,
   temporaryPath,
 } from "./entry.ts";
 import { takeLock } from "./open.ts";
+import { refusalBy } from "./refusal.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -94,7 +94,9 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
         abandoned().delete(root.nonce);
         return { at: "A1" };
       }
-      return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
+      return isDead(root, request)
+        ? { at: "A3", root, cur: root.nonce, hops: 0 }
+        : { refusal: refusalBy(sys, path, root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -110,7 +112,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
-        ? { refusal: refusalBy(step.other, "it takes the lock over from an owner that died") }
+        ? { refusal: refusalBy(sys, path, step.other, "it takes the lock over from an owner that died") }
         : { at: "A2" };
     case "A5":
       return withLink(sys, linkPath(path, step.cur), () => {
@@ -146,7 +148,7 @@ function withLink<T extends Step | undefined>(sys: System, link: string, call: (
 /** A6. Nobody else may: our link stands, and everybody who comes later finds it. */
 function replace(sys: System, request: Request, nonce: string): void {
   const temporary = temporaryPath(request.path, sys.self().pid, nonce);
-  sys.create(temporary, recordOf(sys, request, nonce), request.fileMode);
+  sys.create(temporary, pidRecordOf(sys, request, nonce), request.fileMode);
   try {
     sys.rename(temporary, pidPath(request.path));
   } catch (error) {
@@ -199,7 +201,7 @@ function kernelHolder(sys: System, path: string): Refusal | undefined {
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
-  const recorded = holder !== undefined && judge(holder, sys).state !== "dead";
+  const recorded = holder !== undefined && judge(holder, sys, sys.fileSystem(path)).state !== "dead";
   return recorded ? { token: stat.identity, who: () => whoHolds(sys, path) } : kernelLocksSeen(sys, path);
 }
 

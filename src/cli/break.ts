@@ -3,16 +3,17 @@ import { Lock, type LockHolder, type LockStatus } from "../../mod.ts";
 import { type Entry, pidPath } from "../backend/entry.ts";
 import { breakPidFile, pidFiles } from "../break.ts";
 import { whyNotToSignal } from "../handover.ts";
+import { isUncertain } from "../status.ts";
 import { system } from "../sys/mod.ts";
 import { SystemError } from "../sys/sys.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { byWhom } from "./held.ts";
-import { howToEnd, howToGoOn, isStopped, keepersOf, named } from "./keepers.ts";
+import { howToEnd, howToGoOn, isBareNumber, isStopped, keepersOf, named, proofOf } from "./keepers.ts";
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
 import { NAME } from "./version.ts";
-import { ago, printable, shown, signalName } from "./words.ts";
+import { ago, printable, shown, signalName, stateOf } from "./words.ts";
 
 /** The exit status where nothing was done that should have been: refused, or not confirmed. */
 const REFUSED = 1;
@@ -41,13 +42,14 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
     say(`no ${name} is sent to ${about(holder)}: ${printable(why)}`);
     return REFUSED;
   };
+  if (isUncertain(status)) return refuse(undefined, `its holder, if there is one, cannot be seen from here`);
   if (status.state === "free" || status.state === "stale") {
     print("there is nobody to be signalled\n");
     return 0;
   }
   if (status.state !== "held") return refuse(status.holder, `whether it holds the lock is ${status.state}`);
   const { holder } = status;
-  const why = whyNotToSignal(system(), { holder });
+  const why = whyNotToSignal(system(), { holder, proof: holder && proofOf(status, holder) });
   if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
   if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
   const keepers = keepersOf(status); // while they can be seen; it may take a second
@@ -56,7 +58,7 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   if (now.state !== "held" || now.holder?.nonce !== holder.nonce) {
     return refuse(holder, "it has released the lock since");
   }
-  const whyNow = whyNotToSignal(system(), { holder });
+  const whyNow = whyNotToSignal(system(), { holder, proof: proofOf(now, holder) });
   if (whyNow !== undefined) return refuse(holder, whyNow);
   const answer = system().signal(holder.pid, name);
   if (answer instanceof SystemError) return refuse(holder, answer.message);
@@ -76,7 +78,8 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
 function whatFrees(status: LockStatus): string {
   const { path, holder } = status;
   const keepers = keepersOf(status);
-  const isOurs = holder?.nonce !== undefined;
+  const proof = holder?.nonce === undefined ? undefined : proofOf(status, holder);
+  const isOurs = holder !== undefined && proof === true;
   if (keepers.length > 1) {
     const how = isOurs
       ? [`--signal asks pid ${holder.pid} to go ("${NAME} run" passes that on to its COMMAND)`, howToGoOn(keepers)]
@@ -85,8 +88,11 @@ function whatFrees(status: LockStatus): string {
     return `it is free when each of these has released it or ended: ${named(keepers)}. ${how}`;
   }
   if (keepers.length === 0) return "nobody of this machine can be named as its holder";
+  if (typeof proof === "string") {
+    return `pid ${holder?.pid} is named, and that it has the lock is not proven: ${printable(proof)}`;
+  }
   if (!isOurs) {
-    const who = status.backend === "pidfile"
+    const who = isBareNumber(status)
       ? `the number in ${shown(pidPath(path))}, which may be another program's, is that of`
       : "it is held by";
     return `${who} ${named(keepers)}; ${howToEnd(keepers, path)}`;
@@ -147,7 +153,9 @@ The exit status is 0 if that was done or there was nothing to do, and 1 if it wa
     const status = Lock.inspect(path);
     const { state, reason } = status;
     print(
-      `${shown(path)} is ${state}${state === "held" ? ` ${printable(byWhom(status))}` : ""}: ${printable(reason)}\n`,
+      `${shown(path)} is ${stateOf(status)}${state === "held" ? ` ${printable(byWhom(status))}` : ""}: ${
+        printable(reason)
+      }\n`,
     );
     if (name) return await signal(parsed, path, status, name);
     if (state === "held") {

@@ -1,11 +1,13 @@
 /** Who is in the way, in a line; and the line that shows it while we wait. */
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
+import { isUncertain } from "../status.ts";
 import { columns, cut, sayRaw } from "./output.ts";
 import { NAME } from "./version.ts";
 import { age, ago, printable, shown, span } from "./words.ts";
 
 /** Who holds a lock, and since when. */
-export function byWhom({ path, state, holder, holders, reason: raw }: LockStatus): string {
+export function byWhom(status: LockStatus): string {
+  const { path, state, holder, holders, reason: raw } = status;
   const reason = printable(raw);
   if (!holder) {
     return `by a process that left no record; it counts as held because ${reason} ` +
@@ -15,9 +17,15 @@ export function byWhom({ path, state, holder, holders, reason: raw }: LockStatus
   const rest = holders.slice(1 + NAMED).length;
   const others = holders.slice(1, 1 + NAMED).map(({ pid }, i) => `${i === 0 ? ", and by pid " : ", "}${pid}`).join("") +
     (rest > 0 ? ` and ${rest} more` : "");
-  const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
+  const doubt = state === "unknown" ? `; it counts as held because ${reason}${howToSettle(status)}` : "";
   return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
 }
+
+/** What a person can do about a PID file whose owner cannot be judged from here. */
+export const howToSettle = ({ path, state, backend }: LockStatus): string =>
+  state === "unknown" && backend === "pidfile"
+    ? `. If no process holds it any more, "${NAME} break ${shown(path)}" removes its PID file`
+    : "";
 
 /** So many more are named in the line, by number. */
 const NAMED = 8;
@@ -26,6 +34,7 @@ const NAMED = 8;
 export function whoHeld(lock: Lock): string {
   try {
     const status = lock.inspect();
+    if (isUncertain(status)) return `by a process that cannot be seen from here: ${printable(status.reason)}`;
     return status.state === "free" || status.state === "stale"
       ? "by a process that has just released it"
       : byWhom(status);
@@ -46,6 +55,7 @@ function inShort(lock: Lock): string {
     return "held by a process that cannot be seen";
   }
   const { holder, reason } = status;
+  if (isUncertain(status)) return `held by a process that cannot be seen from here: ${printable(reason)}`;
   if (!holder) return `held by a process that left no record: ${printable(reason)}`;
   const held = age(holder.acquiredAt);
   const { pid, label, command } = holder;

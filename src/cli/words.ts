@@ -1,4 +1,6 @@
 /** Times, names and signals in words, for people. */
+import type { LockStatus } from "../../mod.ts";
+import { isUncertain } from "../status.ts";
 import { signals } from "../sys/mod.ts";
 import { UsageError } from "./args.ts";
 
@@ -38,6 +40,9 @@ export const printable = (text: string): string =>
 /** A path for people: as it is, or quoted where it could be misread. */
 export const shown = (path: string): string =>
   /^[\p{L}\p{N}/._@%+=:,~-]+$/u.test(path) ? path : printable(JSON.stringify(path));
+
+/** A lock's state in a word: `free?` and `stale?` where it may be held, because a holder would not be seen from here. */
+export const stateOf = (status: LockStatus): string => `${status.state}${isUncertain(status) ? "?" : ""}`;
 
 /** A signal by its name, with or without `SIG`, or by its number. */
 export function signalName(given: string): NodeJS.Signals {

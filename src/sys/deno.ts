@@ -88,6 +88,8 @@ function describe(info: Deno.FileInfo): FileStat {
     inode: String(BigInt(ino)),
     size: info.size,
     changed: Math.floor((info.ctime?.getTime() ?? 0) / 1000),
+    uid: info.uid ?? undefined,
+    mode: info.mode === null ? undefined : info.mode & 0o7777,
   };
 }
 
@@ -225,11 +227,16 @@ export function denoRuntime(): Runtime | undefined {
       kill: () => granted({ name: "run" }) && (process.platform !== "win32" || atLeast(version.deno, [2, 4, 0])),
       hostname: () => granted({ name: "sys", kind: "hostname" }),
       uid: () => granted({ name: "sys", kind: "uid" }),
-      env: (name) => granted({ name: "env", variable: name }),
+      env: (name) => granted(name === undefined ? { name: "env" } : { name: "env", variable: name }),
       proc: false, // it needs --allow-all, and asks on the terminal without; libc reads it under --allow-ffi
       statfs: (path) => !/^\/(?:dev|proc|sys)\//.test(path) && granted({ name: "sys", kind: "statfs" }), // as proc
     },
     marksInherited: false,
+    start([file, ...args]) {
+      // Not node:child_process, which takes this executable for Node, also in a shell's words, and gives it every permission.
+      const child = new deno.Command(file, { args, stdin: "inherit", stdout: "inherit", stderr: "inherit" }).spawn();
+      return { pid: child.pid, ended: child.status };
+    },
     onEnd(leave) {
       process.on("exit", leave);
       // Deno.exit() fires only this. No exit event at all follows a crash here.

@@ -11,8 +11,8 @@ import type { Backends } from "./explore.ts";
 /** The code that ships. */
 export const own: Backends = { tryFlock, advance };
 
-/** An edit of a file of src/backend. */
-type Edit = BareEdit<"flock.ts" | "pidfile.ts">;
+/** An edit of a file of src/backend, or of the judge of owners. */
+type Edit = BareEdit<"flock.ts" | "pidfile.ts" | "owner.ts">;
 
 /** The protocol's faults, as edits of the code that ships. */
 export const MUTANTS: Record<string, Edit[]> = {
@@ -34,6 +34,16 @@ export const MUTANTS: Record<string, Edit[]> = {
     ],
     ["flock.ts", `const { refusal, dead } = lookAtPidFile(sys, path); // 6`, `const { refusal, dead } = before;`],
   ],
+  "what is not known agrees": [[
+    "owner.ts",
+    "a !== undefined && a === b;",
+    "a === undefined || b === undefined || a === b;",
+  ]],
+  "another boot is a restart": [[
+    "owner.ts",
+    "[owner, self].every(({ pidNamespace }) => pidNamespace === INITIAL_PID_NAMESPACE) &&",
+    "",
+  ]],
   "no look at P": [["pidfile.ts", `refusal = kernelHolder(sys, path);`, `refusal = undefined;`]],
 };
 
@@ -51,11 +61,15 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
         "held.ts",
         "kept.ts",
         "open.ts",
+        "owner.ts",
         "pidfile.ts",
         "publish.ts",
       ]
     ) {
-      let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);
+      const folder = new URL(name === "owner.ts" ? "." : "backend/", source);
+      let text = readFileSync(new URL(name, folder), "utf8").replaceAll(`from "../owner.ts"`, `from "./owner.ts"`)
+        .replaceAll(`from "../`, `from "${source}`);
+      if (name === "owner.ts") text = text.replaceAll(`from "./`, `from "${source}`);
       for (const edit of edits) if (edit[0] === name) text = edited(text, edit);
       writeFileSync(join(copy, name), text);
     }
