@@ -1,6 +1,4 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { InTheWay, Named, Refusal } from "./backend.ts";
-import { CLOSED } from "./backend/descriptor.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -9,12 +7,12 @@ import {
   LockTimeoutError,
   quote,
 } from "./errors.ts";
+import type { InTheWay, Named } from "./in_the_way.ts";
 import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
 
 /** The time was up. */
-export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
-  const inTheWay = refusal.who();
+export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, remark = ""): LockTimeoutError {
   const { holder, others, doubt, here, unseen } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
@@ -69,6 +67,9 @@ export function releasedError(path: string): LockNotHeldError {
   const message = `Cannot acquire ${quote(path)}: it was acquired, and released at once by onStale or a listener`;
   return new LockNotHeldError(message, { code: "ENOTHELD", path });
 }
+
+/** Why a lock is lost: another file has the number of its descriptor, or none. */
+export const CLOSED = "its descriptor was closed by other code in this process";
 
 /** It is gone. */
 export function lostError(path: string, reason: string): LockLostError {

@@ -7,25 +7,14 @@
  * the first takes it, the second unlinks the first one's file. The labels are
  * the protocol's; `tests/explore` tries every interleaving of this very code.
  */
-import type { Attempt, Refusal, Request } from "../backend.ts";
-import { whoHolds } from "../inspect.ts";
+import type { Attempt, Entry, Refusal, Request } from "./contract.ts";
 import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { perThread } from "../thread.ts";
-import {
-  type Entry,
-  isLeased,
-  linkPath,
-  pidPath,
-  pidRecordOf,
-  readContent,
-  readEntry,
-  temporaryPath,
-} from "./entry.ts";
+import { isLeased, linkPath, pidPath, pidRecordOf, readContent, readEntry, refusalBy, temporaryPath } from "./entry.ts";
 import { takeLock } from "./open.ts";
-import { refusalBy } from "./refusal.ts";
 import { discard, nonceAt, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -72,7 +61,7 @@ function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
   if (!stat) return undefined;
   const table = new LockTable(kernelLocks ?? "", sys.mounts());
   if (table.flocks(stat, !sys.way).length === 0 && table.lessee(stat) === undefined) return undefined;
-  return { token: stat.identity, who: () => whoHolds(sys, path) };
+  return { token: stat.identity };
 }
 
 const isDead = ({ nonce, owner }: Entry, { declaredDead }: Request): boolean =>
@@ -94,9 +83,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
         abandoned().delete(root.nonce);
         return { at: "A1" };
       }
-      return isDead(root, request)
-        ? { at: "A3", root, cur: root.nonce, hops: 0 }
-        : { refusal: refusalBy(sys, path, root) };
+      return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -112,7 +99,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
-        ? { refusal: refusalBy(sys, path, step.other, "it takes the lock over from an owner that died") }
+        ? { refusal: refusalBy(step.other, "it takes the lock over from an owner that died") }
         : { at: "A2" };
     case "A5":
       return withLink(sys, linkPath(path, step.cur), () => {
@@ -165,7 +152,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     held = refusal === undefined;
   } catch (error) {
     if (!isLeased(error)) throw error;
-    refusal = { token: undefined, who: () => whoHolds(sys, path) };
+    refusal = { token: undefined };
   } finally {
     if (!held) giveBack(sys, path, nonce);
   }
@@ -196,13 +183,13 @@ export function giveBack(sys: System, path: string, nonce: string): void {
 function kernelHolder(sys: System, path: string): Refusal | undefined {
   // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
   const probed = sys.way ? probe(sys, path) : undefined;
-  if (probed) return probed === "free" ? undefined : { token: probed.heldOn, who: () => whoHolds(sys, path) };
+  if (probed) return probed === "free" ? undefined : { token: probed.heldOn };
   const read = readContent(sys, path);
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
   const recorded = holder !== undefined && judge(holder, sys, sys.fileSystem(path)).state !== "dead";
-  return recorded ? { token: stat.identity, who: () => whoHolds(sys, path) } : kernelLocksSeen(sys, path);
+  return recorded ? { token: stat.identity } : kernelLocksSeen(sys, path);
 }
 
 /** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */

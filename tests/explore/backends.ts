@@ -1,5 +1,5 @@
 /** The back ends to explore: the project's own, or with one deliberate fault. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -53,19 +53,8 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
   try {
     const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
-    for (
-      const name of [
-        "announce.ts",
-        "entry.ts",
-        "flock.ts",
-        "held.ts",
-        "kept.ts",
-        "open.ts",
-        "owner.ts",
-        "pidfile.ts",
-        "publish.ts",
-      ]
-    ) {
+    const names = [...readdirSync(new URL("backend/", source)), "owner.ts"];
+    for (const name of names) {
       const folder = new URL(name === "owner.ts" ? "." : "backend/", source);
       let text = readFileSync(new URL(name, folder), "utf8").replaceAll(`from "../owner.ts"`, `from "./owner.ts"`)
         .replaceAll(`from "../`, `from "${source}`);
