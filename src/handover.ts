@@ -3,9 +3,10 @@
  * proven to hold it. A number alone is never signalled, for it may be a browser's
  * by now; nor is a process because a record names it (`proof.ts`).
  */
-import type { InTheWay, Refusal } from "./backend.ts";
+import type { Describe, Refusal } from "./backend/contract.ts";
 import { notSignalledError } from "./messages.ts";
-import { whyNotIdentified } from "./proof.ts";
+import { whyNotIdentified } from "./identity.ts";
+import type { InTheWay } from "./in_the_way.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
 /** A holder that was refused a signal for so long, in milliseconds, will not do better: it may have come a moment ago. */
@@ -37,15 +38,17 @@ export class HandOver {
   readonly #sys: System;
   readonly #path: string;
   readonly #signal: string;
+  readonly #describe: Describe;
   #since: number | undefined;
   #sent = false;
   #asked = -Infinity;
 
   /** Nothing is sent yet. */
-  constructor(sys: System, path: string, signal: string) {
+  constructor(sys: System, path: string, signal: string, describe: Describe) {
     this.#sys = sys;
     this.#path = path;
     this.#signal = signal;
+    this.#describe = describe;
   }
 
   /** A try was refused: signals the holder, once. Throws LockHeldError where that must not be. */
@@ -53,7 +56,7 @@ export class HandOver {
     const now = performance.now();
     if (this.#sent || now - this.#asked < PAUSE) return;
     this.#asked = now;
-    const inTheWay = refusal.who();
+    const inTheWay = this.#describe(refusal);
     const { holder } = inTheWay;
     let reason = whyNotToSignal(this.#sys, inTheWay);
     if (reason === undefined && holder) {

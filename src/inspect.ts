@@ -1,11 +1,9 @@
 /** Who holds a lock, without ever taking it. Reads, and changes nothing. */
-import type { InTheWay } from "./backend.ts";
 import { pidPath, readEntry } from "./backend/entry.ts";
 import { systemFailure } from "./errors.ts";
 import { holdersOf } from "./holders.ts";
 import { judge, judgeWithoutLock } from "./owner.ts";
 import { placeOf } from "./place.ts";
-import { proofOfLock } from "./proof.ts";
 import { read, type Reading } from "./reading.ts";
 import { LockHolder } from "./record.ts";
 import { holdsHere } from "./registry.ts";
@@ -54,7 +52,7 @@ const READINGS = 5;
 const SETTLED = 2;
 
 /** Why a lock is held that this thread holds. */
-const BY_US = "this process holds it";
+export const BY_US = "this process holds it";
 const UNSEEN = "a holder without a record would not be seen";
 
 /** Why a lock is free, where there is nothing else to be said. */
@@ -207,28 +205,4 @@ function heldByKernel(
   const reason = [shows, ...remarks, ...more].join("; ");
   const all = complete && more.length === 0;
   return { path, state: "held", complete: all, backend: "flock", mode, holder: holders[0], holders, reason };
-}
-
-/** For a message: the record may be a dead holder's, while a program without a record has the lock. */
-export function whoHolds(sys: System, path: string): InTheWay {
-  let status: LockStatus;
-  try {
-    status = inPlace(inspectKernel(sys, path), viewOf(sys, path));
-  } catch (error) {
-    if (error instanceof SystemError) {
-      return { doubt: `the kernel refuses it, and who has it cannot be seen: ${error.message}` };
-    }
-    throw error;
-  }
-  const { state, holder, holders, reason } = status;
-  if (state === "free" || state === "stale") {
-    return status.complete ? {} : { unseen: true, doubt: `the kernel refuses it, and ${reason}` };
-  }
-  if (!holder) return { doubt: reason };
-  if (state === "unknown") return { holder, doubt: reason };
-  const others = holders.length - 1;
-  if (reason === BY_US) return { holder, others }; // Deno without FFI could not judge itself
-  const owner = judge(holder, sys, sys.fileSystem(path));
-  const doubt = owner.state === "alive" ? undefined : `the kernel refuses it; of that process, ${owner.reason}`;
-  return { holder, others, doubt, proof: doubt ?? proofOfLock(sys, path, holder) };
 }

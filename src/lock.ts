@@ -1,5 +1,7 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
 import { acquire, acquireSync } from "./acquire.ts";
+import type { Refusal } from "./backend/contract.ts";
+import { describe } from "./describe.ts";
 import { namedPath } from "./directory.ts";
 import { inspectPath, type LockStatus } from "./inspect.ts";
 import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./options.ts";
@@ -51,7 +53,8 @@ export class Lock implements Disposable, AsyncDisposable {
    */
   constructor(path: string | URL, options: LockOptions = {}) {
     this.path = settlePath(path, mayAskDirectory);
-    this.#state = new State(this.path, settle(options, this.path, mayAskDirectory));
+    const describer = (refusal: Refusal) => describe(system(), this.path, refusal);
+    this.#state = new State(this.path, settle(options, this.path, mayAskDirectory), describer);
   }
 
   /**

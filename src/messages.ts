@@ -1,6 +1,4 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { InTheWay, Named, Refusal } from "./backend.ts";
-import { CLOSED } from "./backend/descriptor.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -9,21 +7,18 @@ import {
   LockTimeoutError,
   quote,
 } from "./errors.ts";
+import type { InTheWay, Named } from "./in_the_way.ts";
 import type { LockOptions } from "./options.ts";
-import { partOfUs } from "./ourselves.ts";
-import { isOfThisProcess } from "./owner_thread.ts";
 import type { LockHolder } from "./record.ts";
-import { system } from "./sys/mod.ts";
 
 /** The time was up. */
-export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
-  const inTheWay = refusal.who();
-  const { holder, others, doubt, here, unseen } = inTheWay;
+export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, remark = ""): LockTimeoutError {
+  const { holder, others, here, unseen, part } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it, and its owner has to release() it first"
-    : holder?.pid === process.pid && (!doubt || isOfThisProcess(holder, system()))
-    ? `held by ${holder}, which is this very process, ${partOfUs(holder, refusal.token)}`
+    : part
+    ? `held by ${holder}, which is this very process, ${part}`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
     : unseen
@@ -72,6 +67,9 @@ export function releasedError(path: string): LockNotHeldError {
   const message = `Cannot acquire ${quote(path)}: it was acquired, and released at once by onStale or a listener`;
   return new LockNotHeldError(message, { code: "ENOTHELD", path });
 }
+
+/** Why a lock is lost: another file has the number of its descriptor, or none. */
+export const CLOSED = "its descriptor was closed by other code in this process";
 
 /** It is gone. */
 export function lostError(path: string, reason: string): LockLostError {

@@ -3,13 +3,13 @@
  * make it. Only a proven holder is signalled, and no one is told to end another.
  */
 import { hasLockOf } from "./holders.ts";
-import { judge } from "./owner.ts";
+import { pidPath, readContent } from "./backend/entry.ts";
+import { whyNotIdentified } from "./identity.ts";
+import type { Proof } from "./in_the_way.ts";
+import { whoElseMayChange } from "./trust.ts";
 import type { LockHolder } from "./record.ts";
 import { isWindows } from "./sys/mod.ts";
 import { type System, SystemError } from "./sys/sys.ts";
-
-/** `true`, or why it is not proven, in words. */
-export type Proof = true | string;
 
 /** By its own open files, whether a process has the kernel lock of the file at a path. Where they are hidden it is not proven. */
 export function proofOfLock(sys: System, path: string, { pid }: Pick<LockHolder, "pid">): Proof {
@@ -28,15 +28,21 @@ export function proofOfLock(sys: System, path: string, { pid }: Pick<LockHolder,
   return isWindows() ? why : `${why} ("fuser -v ${path}", as root, names the processes that have it open)`;
 }
 
-/** Why a record is not proven to be of the process that has its number now; undefined if it is. `fileSystem`: what the record lies on. */
-export function whyNotIdentified(sys: System, holder: LockHolder, fileSystem?: string): string | undefined {
-  const self = sys.self();
-  const { state, reason } = judge(holder, sys, fileSystem);
-  if (state !== "alive") return reason;
-  for (const name of ["startTime", "bootId", "pidNamespace", "host"] as const) {
-    if (holder[name] === undefined) return `its record has no ${name}, so it cannot be verified`;
-    // The start time was compared with the process' own.
-    if (name !== "startTime" && self[name] === undefined) return `the ${name} of this process cannot be told`;
+/**
+ * Whether the process that a lock's PID file names made it: the record fits that process, and no other user can have
+ * written it. Anybody can find out the start time of a process, and the rest of what a record says.
+ */
+export function proofOfOwner(sys: System, path: string, holder: LockHolder): Proof {
+  const file = pidPath(path);
+  try {
+    const there = readContent(sys, file);
+    const named = there?.content.kind === "record" ? there.content.holder : undefined;
+    if (!there || named?.nonce !== holder.nonce || named?.pid !== holder.pid) {
+      return "its PID file is another one by now";
+    }
+    return whyNotIdentified(sys, holder, sys.fileSystem(file)) ?? whoElseMayChange(sys, file, there.stat) ?? true;
+  } catch (error) {
+    if (error instanceof SystemError) return `its PID file cannot be read: ${error.message}`;
+    throw error;
   }
-  return undefined;
 }

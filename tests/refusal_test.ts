@@ -155,7 +155,7 @@ while True:
 test("timeoutError() recommends to end a process only where it is known which one that is", () => {
   const told = (fields: Partial<HolderFields>, other: object = {}) => {
     const holder = new LockHolder({ pid: 4711, startTime: "100", nonce: nonce(), ...fields });
-    return timeoutError("/l", 0, { token: undefined, who: () => ({ holder, ...other }) }).message;
+    return timeoutError("/l", 0, { holder, ...other }).message;
   };
   assertStringIncludes(told({}, { proof: true }), '("kill 4711" ends it)');
   assertEquals(/kill/.test(told({ pid: 1 }, { proof: true })), false); // the first process of a container

@@ -4,7 +4,7 @@ import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
-import { proofOfOwner } from "../src/backend/refusal.ts";
+import { proofOfOwner } from "../src/proof.ts";
 import { whyNotToSignal } from "../src/handover.ts";
 import { hasLockOf } from "../src/holders.ts";
 import { LockHolder } from "../src/record.ts";

@@ -1,5 +1,6 @@
 /** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
-import type { Named, Request } from "../backend.ts";
+import type { Request } from "./contract.ts";
+import type { Named } from "../in_the_way.ts";
 import { judgeNumber } from "../owner.ts";
 import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";

@@ -3,6 +3,7 @@
  * over all numbers. The lock is gone then, and the number is the next file's that is opened. That file is not ours to
  * lock, to write, or to close: once a `release()` closed a program's log.
  */
+import { CLOSED } from "../messages.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
 /** An open file, and which file it was when it was opened. */
@@ -10,9 +11,6 @@ interface Ours {
   readonly file: OpenFile;
   readonly token: string;
 }
-
-/** Why a lock is lost by that. Another file has the number, or none. */
-export const CLOSED = "its descriptor was closed by other code in this process";
 
 /** Why it is lost where the number is a descriptor of the lock file again, or still: it has no lock. */
 export const UNLOCKED = `${CLOSED}, or unlocked`;

@@ -3,7 +3,7 @@
  * and whether the owner that one names is alive.
  */
 import { nodePath } from "../builtin.ts";
-import type { Request } from "../backend.ts";
+import type { Entry, Refusal, Request } from "./contract.ts";
 import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
@@ -30,17 +30,6 @@ const NAME_LIMIT = 255;
 export const pidPath = (path: string): string => `${path}.pid`;
 export const linkPath = (path: string, nonce: string): string => `${path}.pid.${nonce}`;
 export const temporaryPath = (path: string, pid: number, nonce: string): string => `${path}.pid.tmp-${pid}-${nonce}`;
-
-/** One of them, read and judged. */
-export interface Entry {
-  /** The record's nonce, or what stands for it where there is none. */
-  readonly nonce: string;
-  /** The owner; undefined where the file is damaged. */
-  readonly holder: LockHolder | undefined;
-  readonly owner: ProcessState;
-  /** The owner, if others are to be told of its death. Not an earlier load of this program: its process is alive. */
-  readonly stale?: LockHolder;
-}
 
 /** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES. */
 export class Unread extends SystemError {}
@@ -174,3 +163,6 @@ export function pidRecordOf(sys: System, request: Request, nonce: string): Uint8
   const { bootId } = sys.self();
   return recordOf(sys, request, nonce, bootId === undefined ? undefined : sys.fileSystem(directory) ?? "unknown");
 }
+
+/** A refusal by a PID file. `yet`: why its owner counts, though it does not hold the lock yet. */
+export const refusalBy = (entry: Entry, yet?: string): Refusal => ({ token: entry.nonce, entry, yet });

@@ -6,16 +6,14 @@
  * one on the inode that the waiters have open and one on the next.
  * The numbers are the steps of the protocol.
  */
-import type { Attempt, Refusal, Request } from "../backend.ts";
-import { whoHolds } from "../inspect.ts";
+import type { Attempt, Refusal, Request } from "./contract.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { announce, NOTHING } from "./announce.ts";
-import { pidPath, readEntry } from "./entry.ts";
+import { pidPath, readEntry, refusalBy } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
 import type { KeptFile } from "./kept.ts";
 import { open, type Opened, reopen, takeLock } from "./open.ts";
 import { isAbandoned } from "./ours.ts";
-import { refusalBy } from "./refusal.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
 const ONCE_MORE = new Set(["EIO", "EBADF"]);
@@ -36,7 +34,7 @@ export function tryFlock(sys: System, request: Request, kept?: KeptFile): Attemp
       if (refusal) return { refusal, early: true };
       const found = failure ? reopen(sys, request, failure) : open(sys, request);
       if (found === "leased") {
-        return { refusal: { token: undefined, who: () => whoHolds(sys, request.path) }, early: true };
+        return { refusal: { token: undefined }, early: true };
       }
       opened = found;
     }
@@ -64,7 +62,7 @@ function takeOn(sys: System, opened: Opened, request: Request, kept?: KeptFile, 
   let staysOpen = false;
   try {
     if (takeLock(sys, path, file, mode) === "held") { // 2
-      const refusal = { token, who: () => whoHolds(sys, path) };
+      const refusal = { token };
       if (!kept) return { refusal };
       if (kept.isReplaced(opened, () => sys.stat(path)?.identity)) return undefined;
       kept.keep(opened);
@@ -107,5 +105,5 @@ function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: b
   // A daemon may keep its own PID there, as daemons do, and lock `P` all the same. The bare PID: one with a PID
   // namespace beside it may be another's, in a container of its own.
   const own = entry.holder?.pid === sys.self().pid && Object.keys(entry.holder).length === 1;
-  return own ? {} : { refusal: refusalBy(sys, path, entry) };
+  return own ? {} : { refusal: refusalBy(entry) };
 }

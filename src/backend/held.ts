@@ -1,9 +1,11 @@
 /** Step 7 of the kernel back end: held. Watched over, and given up. */
-import type { Hold, Named, Refusal, Request } from "../backend.ts";
+import type { Hold, Refusal, Request } from "./contract.ts";
+import type { Named } from "../in_the_way.ts";
 import type { LockHolder } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import type { Announcement } from "./announce.ts";
-import { CLOSED, closeOurs, isOurs, showsLock, UNLOCKED } from "./descriptor.ts";
+import { CLOSED } from "../messages.ts";
+import { closeOurs, isOurs, showsLock, UNLOCKED } from "./descriptor.ts";
 import { type Opened, regular } from "./open.ts";
 
 /** A lock file, locked, and the record in it. */

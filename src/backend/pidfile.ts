@@ -7,26 +7,15 @@
  * the first takes it, the second unlinks the first one's file. The labels are
  * the protocol's; `tests/explore` tries every interleaving of this very code.
  */
-import type { Attempt, Refusal, Request } from "../backend.ts";
-import { whoHolds } from "../inspect.ts";
+import type { Attempt, Entry, Refusal, Request } from "./contract.ts";
 import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import {
-  type Entry,
-  isLeased,
-  linkPath,
-  pidPath,
-  pidRecordOf,
-  readContent,
-  readEntry,
-  temporaryPath,
-} from "./entry.ts";
+import { isLeased, linkPath, pidPath, pidRecordOf, readContent, readEntry, refusalBy, temporaryPath } from "./entry.ts";
 import { takeLock } from "./open.ts";
 import { hold, isAbandoned, removed } from "./ours.ts";
 import { giveBack, release, verify } from "./pid_held.ts";
-import { refusalBy } from "./refusal.ts";
 import { discard, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -65,7 +54,7 @@ function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
   if (!stat) return undefined;
   const table = new LockTable(kernelLocks ?? "", sys.mounts());
   if (table.flocks(stat, !sys.way).length === 0 && table.lessee(stat) === undefined) return undefined;
-  return { token: stat.identity, who: () => whoHolds(sys, path) };
+  return { token: stat.identity };
 }
 
 const isDead = ({ nonce, owner }: Entry, { declaredDead }: Request): boolean =>
@@ -87,9 +76,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
         removed(root.nonce);
         return { at: "A1" };
       }
-      return isDead(root, request)
-        ? { at: "A3", root, cur: root.nonce, hops: 0 }
-        : { refusal: refusalBy(sys, path, root) };
+      return isDead(root, request) ? { at: "A3", root, cur: root.nonce, hops: 0 } : { refusal: refusalBy(root) };
     }
     case "A3":
       return publish(sys, request, linkPath(path, step.cur), sys.nonce()) === "made"
@@ -105,7 +92,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
     }
     case "A4 again":
       return readEntry(sys, path, pidPath(path))?.nonce === step.root.nonce
-        ? { refusal: refusalBy(sys, path, step.other, "it takes the lock over from an owner that died") }
+        ? { refusal: refusalBy(step.other, "it takes the lock over from an owner that died") }
         : { at: "A2" };
     case "A5":
       return withLink(sys, linkPath(path, step.cur), () => {
@@ -158,7 +145,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     held = refusal === undefined;
   } catch (error) {
     if (!isLeased(error)) throw error;
-    refusal = { token: undefined, who: () => whoHolds(sys, path) };
+    refusal = { token: undefined };
   } finally {
     if (!held) giveBack(sys, path, nonce);
   }
@@ -180,13 +167,13 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
 function kernelHolder(sys: System, path: string): Refusal | undefined {
   // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
   const probed = sys.way ? probe(sys, path) : undefined;
-  if (probed) return probed === "free" ? undefined : { token: probed.heldOn, who: () => whoHolds(sys, path) };
+  if (probed) return probed === "free" ? undefined : { token: probed.heldOn };
   const read = readContent(sys, path);
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
   const recorded = holder !== undefined && judge(holder, sys, sys.fileSystem(path)).state !== "dead";
-  return recorded ? { token: stat.identity, who: () => whoHolds(sys, path) } : kernelLocksSeen(sys, path);
+  return recorded ? { token: stat.identity } : kernelLocksSeen(sys, path);
 }
 
 /** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */

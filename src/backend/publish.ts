@@ -3,7 +3,7 @@
  * cleans up after itself and after the dead.
  */
 import { nodePath } from "../builtin.ts";
-import type { Request } from "../backend.ts";
+import type { Request } from "./contract.ts";
 import { judge } from "../owner.ts";
 import type { Content } from "../record.ts";
 import { type System, SystemError } from "../sys/sys.ts";

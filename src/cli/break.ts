@@ -1,7 +1,9 @@
 /** `holdfast break`: for locks that only a person can judge. It shows what is known, asks, and only then acts. */
 import { Lock, type LockHolder, type LockStatus } from "../../mod.ts";
-import { type Entry, pidPath } from "../backend/entry.ts";
+import type { Entry } from "../backend/contract.ts";
+import { pidPath } from "../backend/entry.ts";
 import { breakPidFile, pidFiles } from "../break.ts";
+import { describe } from "../describe.ts";
 import { whyNotToSignal } from "../handover.ts";
 import { isUncertain } from "../status.ts";
 import { system } from "../sys/mod.ts";
@@ -120,8 +122,9 @@ async function remove(parsed: Parsed, path: string, entries: readonly Entry[]): 
     print(outcome === "removed" ? "the PID file is removed\n" : "the PID file was removed by another meanwhile\n");
     return 0;
   }
+  const { holder, doubt } = describe(system(), path, outcome);
   say(
-    `the PID file stays: it is held by ${about(outcome.holder)}${outcome.doubt ? `; ${printable(outcome.doubt)}` : ""}`,
+    `the PID file stays: it is held by ${about(holder)}${doubt ? `; ${printable(doubt)}` : ""}`,
   );
   return REFUSED;
 }

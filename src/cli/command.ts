@@ -16,6 +16,9 @@ export interface Option {
   readonly help: string;
 }
 
+/** All commands by name, each loaded when it is called. */
+export type Commands = Readonly<Record<string, () => Promise<Command>>>;
+
 /** A command of `holdfast`. */
 export interface Command {
   /** What it is called by. */
@@ -28,9 +31,12 @@ export interface Command {
   readonly description: string;
   /** Its options, without `--help` and `--version`, which every command has. */
   readonly options: readonly Option[];
-  /** Returns the exit status. Args are those after the command's name. */
-  run(args: readonly string[]): Promise<number> | number;
+  /** Returns the exit status. `args`: those after the command's name; `all`: for a command that tells of all. */
+  run(args: readonly string[], all: Commands): Promise<number> | number;
 }
+
+/** All of them, loaded. */
+export const loaded = (all: Commands): Promise<Command[]> => Promise.all(Object.values(all).map((load) => load()));
 
 /** The options that every command has. */
 export const COMMON: readonly Option[] = [

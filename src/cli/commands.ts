@@ -1,8 +1,8 @@
 /** The commands. Each is loaded only when it is used: a start costs what its command costs, and no more. */
-import type { Command } from "./command.ts";
+import type { Commands } from "./command.ts";
 
 /** By name, in the order in which help shows them. */
-export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
+export const COMMANDS: Commands = {
   run: async () => (await import("./run.ts")).run,
   status: async () => (await import("./status.ts")).status,
   list: async () => (await import("./status.ts")).list,
@@ -15,6 +15,3 @@ export const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   help: async () => (await import("./help.ts")).help,
   version: async () => (await import("./help.ts")).version,
 };
-
-/** All of them, loaded: for what tells of all. */
-export const allCommands = (): Promise<Command[]> => Promise.all(Object.values(COMMANDS).map((load) => load()));

@@ -1,7 +1,6 @@
 /** `holdfast completion`: what a shell completes, made from the commands' own tables. */
 import { parse, UsageError } from "./args.ts";
-import { type Command, COMMON, isOptional, type Option, optionsOf } from "./command.ts";
-import { allCommands } from "./commands.ts";
+import { type Command, COMMON, isOptional, loaded, type Option, optionsOf } from "./command.ts";
 import { print } from "./output.ts";
 import { NAME } from "./version.ts";
 import { shown } from "./words.ts";
@@ -155,7 +154,7 @@ export const completion: Command = {
   description: `Shows a script by which the shell completes commands and options. It goes into the shell's ` +
     `start-up file: eval "$(${NAME} completion bash)", or with zsh; ${NAME} completion fish | source.`,
   options: [],
-  async run(args) {
+  async run(args, all) {
     const { rest: [shell, ...more] } = parse(this, args);
     if (shell === undefined || more.length > 0) {
       throw new UsageError(`it takes one of ${Object.keys(SHELLS).join(", ")}`);
@@ -163,7 +162,7 @@ export const completion: Command = {
     if (!Object.hasOwn(SHELLS, shell)) {
       throw new UsageError(`unknown shell ${shown(shell)}: it takes one of ${Object.keys(SHELLS).join(", ")}`);
     }
-    print(SHELLS[shell](await allCommands()));
+    print(SHELLS[shell](await loaded(all)));
     return 0;
   },
 };

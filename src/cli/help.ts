@@ -1,8 +1,7 @@
 /** `holdfast help` and `holdfast version`; `--help` of every command. */
 import { parse, unknown, UsageError } from "./args.ts";
-import { type Command, COMMON, type Option, optionsOf, spelling } from "./command.ts";
-import { allCommands, COMMANDS } from "./commands.ts";
-import { columns, paint, print, width } from "./output.ts";
+import { type Command, COMMON, loaded, type Option, optionsOf, spelling } from "./command.ts";
+import { columns, paint, print, width, wrap } from "./output.ts";
 import { NAME, SUMMARY, VERSION } from "./version.ts";
 
 /** Longer lines are hard to read, however wide the terminal is. */
@@ -12,20 +11,6 @@ const lineWidth = (): number => {
   const given = columns(1);
   return given === Infinity ? USUAL : Math.min(given, WIDEST);
 };
-
-/** Breaks text into lines of so many columns, at blanks. A longer word stands by itself. */
-export function wrap(text: string, columns: number): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of text.split(/\s+/).filter((each) => each !== "")) {
-    const longer = line === "" ? word : `${line} ${word}`;
-    if (line !== "" && width(longer) > columns) {
-      lines.push(line);
-      line = word;
-    } else line = longer;
-  }
-  return line === "" ? lines : [...lines, line];
-}
 
 /** Terms and what is said of each: beside it, or below it where there is no room. */
 function entries(terms: readonly (readonly [term: string, text: string])[], columns: number): string {
@@ -77,12 +62,12 @@ export const help: Command = {
   summary: "show the commands, or what one of them does",
   description: "Shows the commands, or the help of COMMAND.",
   options: [],
-  async run(args) {
+  async run(args, all) {
     const { rest: [name, ...more] } = parse(this, args);
     if (more.length > 0) throw new UsageError("it takes one COMMAND at most");
-    if (name === undefined) print(generalHelp(await allCommands(), lineWidth()));
-    else if (Object.hasOwn(COMMANDS, name)) print(commandHelp(await COMMANDS[name](), lineWidth()));
-    else throw new UsageError(unknown("command", name, Object.keys(COMMANDS)));
+    if (name === undefined) print(generalHelp(await loaded(all), lineWidth()));
+    else if (Object.hasOwn(all, name)) print(commandHelp(await all[name](), lineWidth()));
+    else throw new UsageError(unknown("command", name, Object.keys(all)));
     return 0;
   },
 };

@@ -1,10 +1,11 @@
 /** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
 import type { LockHolder, LockStatus } from "../../mod.ts";
 import { pidPath } from "../backend/entry.ts";
-import { proofOfOwner } from "../backend/refusal.ts";
+import { proofOfOwner } from "../proof.ts";
 import { hasLockOf, search } from "../holders.ts";
 import { judge } from "../owner.ts";
-import { type Proof, proofOfLock } from "../proof.ts";
+import type { Proof } from "../in_the_way.ts";
+import { proofOfLock } from "../proof.ts";
 import { system } from "../sys/mod.ts";
 import { SystemError } from "../sys/sys.ts";
 import { cut } from "./output.ts";

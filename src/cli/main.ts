@@ -28,10 +28,10 @@ import { NAME, STATUS } from "./version.ts";
 export async function main(args: readonly string[]): Promise<number> {
   const [name = "", ...rest] = args;
   try {
-    if (Object.hasOwn(COMMANDS, name)) return await (await COMMANDS[name]()).run(rest);
+    if (Object.hasOwn(COMMANDS, name)) return await (await COMMANDS[name]()).run(rest, COMMANDS);
     const { help, version } = await import("./help.ts");
-    if (name === "-V" || name === "--version") return version.run([]);
-    if (name === "-h" || name === "--help") return await help.run([]);
+    if (name === "-V" || name === "--version") return version.run([], COMMANDS);
+    if (name === "-h" || name === "--help") return await help.run([], COMMANDS);
     if (name === "") throw new UsageError("it takes a command");
     const known = [...Object.keys(COMMANDS), "--help", "--version"];
     throw new UsageError(
@@ -56,7 +56,7 @@ async function misplaced(given: string, rest: readonly string[]): Promise<string
 async function failed(error: unknown, name: string | undefined): Promise<number> {
   if (error instanceof Asked) {
     const { help, version } = await import("./help.ts");
-    return error.what === "help" ? await help.run(name ? [name] : []) : version.run([]);
+    return error.what === "help" ? await help.run(name ? [name] : [], COMMANDS) : version.run([], COMMANDS);
   }
   const { failureStatus } = await import("./failure.ts");
   const status = failureStatus(error);

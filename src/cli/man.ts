@@ -1,9 +1,7 @@
 /** `holdfast man`: the manual page, made from what `--help` shows. See man(7), groff_man(7). */
 import { parse, UsageError } from "./args.ts";
-import { type Command, COMMON, isOptional, type Option, optionsOf } from "./command.ts";
-import { allCommands } from "./commands.ts";
-import { wrap } from "./help.ts";
-import { print } from "./output.ts";
+import { type Command, COMMON, isOptional, loaded, type Option, optionsOf } from "./command.ts";
+import { print, wrap } from "./output.ts";
 import { DATE, NAME, SUMMARY, VERSION } from "./version.ts";
 
 /** Text that roff shows as it stands. */
@@ -111,9 +109,9 @@ export const man: Command = {
   description: `Shows the manual page in the form that man(1) takes: "${NAME} man | man -l -" reads it, and ` +
     `"${NAME} man > /usr/local/share/man/man1/${NAME}.1" installs it.`,
   options: [],
-  async run(args) {
+  async run(args, all) {
     if (parse(this, args).rest.length > 0) throw new UsageError("it takes no arguments");
-    print(manual(await allCommands()));
+    print(manual(await loaded(all)));
     return 0;
   },
 };

@@ -83,3 +83,17 @@ export function cut(text: string, columns: number): string {
   }
   return `${kept}…`;
 }
+
+/** Breaks text at blanks into lines of at most that many columns. A longer word stands by itself. */
+export function wrap(text: string, columns: number): string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/\s+/).filter((each) => each !== "")) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (line !== "" && width(longer) > columns) {
+      lines.push(line);
+      line = word;
+    } else line = longer;
+  }
+  return line === "" ? lines : [...lines, line];
+}

@@ -1,5 +1,5 @@
 /** Bun. The only file that names it. */
-import type { Bind } from "./calls.ts";
+import type { Bind } from "./abi.ts";
 import { libraryOf } from "./libc.ts";
 import { onEnd } from "./node.ts";
 import type { Runtime } from "./runtime.ts";

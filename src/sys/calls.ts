@@ -2,31 +2,12 @@
  * The C calls that we make, the same in every runtime once its FFI has bound
  * the symbols of `libc.ts`. errno becomes a name here and goes no further.
  */
-import {
-  DIRENT,
-  ERRNO_SIGNATURE,
-  hasLinuxKernel,
-  LOCK_EX,
-  LOCK_NB,
-  LOCK_SH,
-  PLATFORMS,
-  type Signature,
-  symbolsOf,
-} from "./libc.ts";
+import { DIRENT, ERRNO_SIGNATURE, hasLinuxKernel, LOCK_EX, LOCK_NB, LOCK_SH, PLATFORMS, symbolsOf } from "./libc.ts";
 import { errnoName } from "./errno.ts";
+import type { Bind } from "./abi.ts";
 import type { Primitives } from "./primitives.ts";
 import { linuxFiles } from "./linux.ts";
 import { type FlockAnswer, SystemError } from "./sys.ts";
-
-/** An argument or result of a C function; a pointer is whatever the runtime takes for one. */
-// deno-lint-ignore no-explicit-any -- three runtimes, three kinds of pointer, and we only hand them back
-type Value = any;
-
-/** What a runtime's FFI makes of a table of signatures. `usize` goes in as a number. */
-export type Bind = (
-  library: string,
-  table: Record<string, Signature>,
-) => Record<string, (...values: Value[]) => Value>;
 
 /** The calls, bound. */
 export interface Calls {

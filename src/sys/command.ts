@@ -2,7 +2,8 @@
  * The C calls of a command that locks, then starts another program or becomes
  * it, the same in every runtime once its FFI has bound them.
  */
-import { type Bind, errnoReader } from "./calls.ts";
+import type { Bind } from "./abi.ts";
+import { errnoReader } from "./calls.ts";
 import { type ByteString, byteString, c, fromText } from "./bytes.ts";
 import { bindDescriptors } from "./descriptors.ts";
 import { shownVariables } from "./environment.ts";

@@ -6,7 +6,8 @@
  * permission for the file.
  */
 import { nodePath, workerThreads } from "../builtin.ts";
-import { type Bind, contention } from "./calls.ts";
+import type { Bind } from "./abi.ts";
+import { contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
 import { openAsItStands } from "./careful.ts";
 import { MAKING, named, type Permits, withoutNonce } from "./primitives.ts";

@@ -6,7 +6,7 @@
 import { readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { byteString, c, fromText } from "./bytes.ts";
-import type { Bind } from "./calls.ts";
+import type { Bind } from "./abi.ts";
 import { F_GETFD, F_GETFL, O_ACCMODE } from "./libc_command.ts";
 
 /** What is known about descriptors. */

@@ -6,17 +6,9 @@
  * with the header that it is from by `tests/once/platform_tables_test.ts`.
  */
 
+import type { Signature } from "./abi.ts";
 import type { FileStat } from "./sys.ts";
 import { KERNEL32 } from "./windows/kernel32.ts";
-
-/** A parameter or result, in words that each runtime file translates. */
-export type CType = "i32" | "u32" | "usize" | "buffer" | "pointer";
-
-/** One C function. No variadic one but Linux's `open` (and the command line's `fcntl`): Apple arm64 passes their arguments elsewhere. */
-export interface Signature {
-  readonly parameters: readonly CType[];
-  readonly result: CType;
-}
 
 /** Where a system keeps its C library, and what it calls things. */
 export interface Platform {

@@ -1,5 +1,6 @@
 /** What the command line calls of the C library besides; apart, so that a program which only locks does not carry it. */
-import { type Signature, SYMBOLS } from "./libc.ts";
+import type { Signature } from "./abi.ts";
+import { SYMBOLS } from "./libc.ts";
 
 /** What a command calls besides: it opens, waits, starts another program or becomes it. */
 export const COMMAND_SYMBOLS = {

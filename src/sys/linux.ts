@@ -5,7 +5,7 @@
  * What is rare (takeovers, the journal, errors in words) is left to `node:fs`.
  */
 import { util } from "../builtin.ts";
-import type { Bind } from "./calls.ts";
+import type { Bind } from "./abi.ts";
 import { errnoName } from "./errno.ts";
 import type { Flock, Primitives } from "./primitives.ts";
 import { LINUX_KINDS, LINUX_NOFOLLOW, LINUX_OPEN, LINUX_STATX, LINUX_SYMBOLS, STATX_WORDS } from "./libc.ts";

@@ -1,7 +1,8 @@
 /** Which runtime is this: asked once, answered here, at the first use of a lock. */
 import { fs, os } from "../builtin.ts";
 import { bunRuntime } from "./bun.ts";
-import { type Bind, bindCalls, type Calls, existence, killByRuntime } from "./calls.ts";
+import type { Bind } from "./abi.ts";
+import { bindCalls, type Calls, existence, killByRuntime } from "./calls.ts";
 import { denoRuntime } from "./deno.ts";
 import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";

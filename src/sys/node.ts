@@ -6,10 +6,12 @@
  * the command shares, so it stays when the command is gone.
  */
 import { childProcess, fs, nodePath, workerThreads } from "../builtin.ts";
-import { type Bind, contention } from "./calls.ts";
+import type { Bind } from "./abi.ts";
+import { contention } from "./calls.ts";
 import { messageErrno } from "./errno.ts";
 import { type Flock, named } from "./primitives.ts";
-import { type CType, libraryOf } from "./libc.ts";
+import type { CType } from "./abi.ts";
+import { libraryOf } from "./libc.ts";
 import type { Runtime } from "./runtime.ts";
 import { SystemError } from "./sys.ts";
 

@@ -2,7 +2,7 @@
  * What each runtime's file answers. `deno.ts`, `bun.ts` and `node.ts` implement
  * it, and each is the only file that names its runtime.
  */
-import type { Bind } from "./calls.ts";
+import type { Bind } from "./abi.ts";
 import type { Disk, KernelLockWay } from "./sys.ts";
 import type { Flock, Permits } from "./primitives.ts";
 import type { Proc } from "./proc.ts";

@@ -3,7 +3,7 @@
  * processes that run the real back ends; reports the first state with two
  * holders, or one from which the lock can never be taken again.
  */
-import type { Attempt, Request } from "../../src/backend.ts";
+import type { Attempt, Request } from "../../src/backend/contract.ts";
 import type { Step } from "../../src/backend/pidfile.ts";
 import { removeDead } from "../../src/backend/remove.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";

@@ -6,7 +6,8 @@ import process from "node:process";
 import { main } from "../../src/cli/main.ts";
 import { Asked, parse, UsageError } from "../../src/cli/args.ts";
 import { type Option, optionsOf, spelling } from "../../src/cli/command.ts";
-import { allCommands, COMMANDS } from "../../src/cli/commands.ts";
+import { loaded } from "../../src/cli/command.ts";
+import { COMMANDS } from "../../src/cli/commands.ts";
 import { commandHelp } from "../../src/cli/help.ts";
 import { manual } from "../../src/cli/man.ts";
 import { age, ago, printable, shown, signalName, span } from "../../src/cli/words.ts";
@@ -15,7 +16,7 @@ import { CLI, cliEnv, holdfast } from "../cli.ts";
 import { test, within } from "../harness.ts";
 import { needs } from "../needs.ts";
 
-const commands = await allCommands();
+const commands = await loaded(COMMANDS);
 
 test("COMMANDS has each command by its own name, with a summary that is a phrase", () => {
   assertEquals(commands.map(({ name }) => name), Object.keys(COMMANDS));

@@ -4,7 +4,7 @@
  * reparse points, and no file is deleted or replaced that somebody shares for
  * neither. The calls come in by kernel32's names, with buffers, as from an FFI.
  */
-import type { Bind } from "../../src/sys/calls.ts";
+import type { Bind } from "../../src/sys/abi.ts";
 import { errnoName } from "../../src/sys/errno.ts";
 import type { Runtime } from "../../src/sys/runtime.ts";
 import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../../src/sys/sys.ts";

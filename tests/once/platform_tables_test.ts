@@ -4,6 +4,7 @@ import process from "node:process";
 import { assert, assertEquals } from "@std/assert";
 import { basename } from "@std/path";
 import { ERRNO, errnoName } from "../../src/sys/errno.ts";
+import type { Signature } from "../../src/sys/abi.ts";
 import * as libc from "../../src/sys/libc.ts";
 import * as command from "../../src/sys/libc_command.ts";
 import { test } from "../harness.ts";
@@ -212,7 +213,7 @@ test("SYMBOLS, LINUX_SYMBOLS and COMMAND_SYMBOLS have the parameters and results
       [name, { result: result.trim(), parameters: parameters === "void" ? [] : parameters.split(", ") }] as const
     ),
   );
-  const symbols: Record<string, libc.Signature> = {
+  const symbols: Record<string, Signature> = {
     ...libc.SYMBOLS,
     ...libc.LINUX_SYMBOLS,
     ...command.COMMAND_SYMBOLS,

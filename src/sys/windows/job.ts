@@ -3,8 +3,8 @@
  * a command that runs under it has to end with us, however we end, or it would
  * run on without. A job object sees to that.
  */
-import type { Bind } from "../calls.ts";
-import type { Signature } from "../libc.ts";
+import type { Bind } from "../abi.ts";
+import type { Signature } from "../abi.ts";
 
 const SYMBOLS = {
   CreateJobObjectW: { parameters: ["usize", "usize"], result: "usize" }, // LPSECURITY_ATTRIBUTES, LPCWSTR: both NULL

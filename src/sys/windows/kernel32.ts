@@ -7,8 +7,8 @@
  * 32-bit handles for interoperability" ("Interprocess Communication Between
  * 32-bit and 64-bit Applications"), so it goes through a double unharmed.
  */
-import type { Bind } from "../calls.ts";
-import type { Signature } from "../libc.ts";
+import type { Bind } from "../abi.ts";
+import type { Signature } from "../abi.ts";
 import { SystemError } from "../sys.ts";
 import { windowsErrorName } from "./errors.ts";
 
