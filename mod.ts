@@ -21,8 +21,6 @@ export { Lock } from "./src/lock.ts";
 export type { LockStatus } from "./src/status.ts";
 export { scan } from "./src/scan.ts";
 export { lockDirectory } from "./src/directory.ts";
-export { history } from "./src/journal.ts";
-export type { LockEvent, LockEventName } from "./src/events.ts";
 export type { Held } from "./src/run.ts";
 export type { AcquireOptions, LockBackend, LockMode, LockOptions } from "./src/options.ts";
 export { type HolderFields, LockHolder } from "./src/record.ts";

@@ -44,7 +44,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
         const refusal = butNotForItself(path, state.attempt(scoped, kept, waited ? began : undefined));
         if (!refusal) hold = granted(state);
         else {
-          if (!waits) tellWaiting(state, refusal);
+          if (!waits) emitWaiting(state, refusal);
           waits = true;
           handOver?.ask(refusal);
         }
@@ -73,7 +73,7 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
         const refusal = state.attempt(scoped, kept, waited ? began : undefined);
         if (refusal === HELD_HERE) throw deadlockError(path);
         if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(path);
-        if (refusal && !waits) tellWaiting(state, refusal);
+        if (refusal && !waits) emitWaiting(state, refusal);
         waits = refusal !== undefined;
         return refusal;
       },
@@ -110,8 +110,8 @@ function granted(state: State): Hold {
   return state.hold;
 }
 
-const tellWaiting = (state: State, refusal: Refusal) =>
-  state.tell("waiting", { holder: () => state.describe(refusal).holder });
+const emitWaiting = (state: State, refusal: Refusal) =>
+  state.emit("waiting", { holder: () => state.describe(refusal).holder });
 
 function shortestPause({ settings }: State): number | undefined {
   return system().way === "flock(1)" && settings.backend !== "pidfile" ? COMMAND_PAUSE : undefined;

@@ -29,8 +29,5 @@ export const url = () => process.getBuiltinModule("node:url");
 /** `node:async_hooks`. */
 export const asyncHooks = () => process.getBuiltinModule("node:async_hooks");
 
-/** `node:diagnostics_channel`. */
-export const diagnosticsChannel = () => process.getBuiltinModule("node:diagnostics_channel");
-
 /** `node:worker_threads`. */
 export const workerThreads = () => process.getBuiltinModule("node:worker_threads");

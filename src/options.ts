@@ -51,8 +51,9 @@ export interface LockOptions {
   /**
    * `true`: whenever the lock is acquired, released, found stale or lost, a line
    * is written to `P.journal`, beside the lock file; a path or file URL: to that
-   * file. Read it with `history`. A journal that cannot be written stops no
-   * lock: its first failure is told on standard error. `false` (default): none.
+   * file. `history` of `@holdfast/lock/journal` reads it. A journal that cannot be
+   * written stops no lock: its first failure is told on standard error. `false`
+   * (default): none.
    */
   journal?: boolean | string | URL;
 }

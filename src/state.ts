@@ -6,7 +6,8 @@ import type { KeptFile } from "./backend/kept.ts";
 import { isUnder } from "./context.ts";
 import { DIRECTORY_MODE } from "./directory.ts";
 import { LockError, type LockLostError, systemFailure } from "./errors.ts";
-import { type Detail, type LockEventName, tell } from "./events.ts";
+import type { LockEventName } from "./event.ts";
+import { type Detail, emit } from "./events.ts";
 import { explainMake } from "./explain.ts";
 import { Holding } from "./holding.ts";
 import { HELD_HERE, lineMoved, wakeLine } from "./line.ts";
@@ -76,8 +77,8 @@ export class State {
     const { stale, named } = attempt.hold;
     this.#scoped = scoped;
     this.#take(attempt.hold, now());
-    if (stale) this.tell("stale", { holder: () => stale });
-    this.tell("acquired", { waited: began === undefined ? 0 : now() - began });
+    if (stale) this.emit("stale", { holder: () => stale });
+    this.emit("acquired", { waited: began === undefined ? 0 : now() - began });
     try {
       if (this.settings.fileSystem === "warn" && this.choice?.taken === "flock") {
         tellPlace(system(), this.path, attempt.hold.token);
@@ -121,7 +122,7 @@ export class State {
     if (this.#controller?.signal.aborted) this.#controller = undefined;
     let parted = false;
     const part = this.#part = () => {
-      if (!parted) this.tell("released", { held: now() - since });
+      if (!parted) this.emit("released", { held: now() - since });
       parted = true; // left at an exit, and released by a handler of it after that
     };
     this.#holding = new Holding(hold, {
@@ -151,13 +152,14 @@ export class State {
     this.lost = error; // for a listener that releases too
     const controller = this.#controller ??= new AbortController();
     controller.abort(error);
-    this.tell("lost", { held: now() - since, reason });
+    this.emit("lost", { held: now() - since, reason });
     return error;
   }
 
-  tell(event: LockEventName, detail: Detail): void {
+  /** Emits an event of this lock. */
+  emit(event: LockEventName, detail: Detail): void {
     const { label, mode, journal } = this.settings;
-    tell(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
+    emit(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
   }
 
   /** Whether it is held, and any call may acquire it once more: it is reentrant, and no `run` owns it. */

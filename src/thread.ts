@@ -1,14 +1,15 @@
 /**
  * What this thread holds, awaits and runs under, kept once for all copies of the
  * package in it. A program can load two copies (two versions of a dependency, a
- * bundle beside a module), and a nested `run()` across them waited for itself.
+ * bundle beside a module), and a nested `run()` across them waited for itself. The
+ * hooks for events are here too: one import publishes the locks of all copies, once.
  *
  * The version is part of the key. Copies whose versions differ do not know each
  * other: the kernel still keeps them apart, as it does any two programs, but a
- * wait for oneself is not recognised.
+ * wait for oneself is not recognised, and no hook is told of the other's locks.
  */
 
-/** Its version is to be raised with every change of what is kept: `holds`, `lines`, `contended`, `frames`, `live`, `abandoned`. */
+/** Its version is to be raised with every change of what is kept: `holds`, `lines`, `contended`, `frames`, `live`, `abandoned`, `hooks`. */
 const KEY = Symbol.for("@holdfast/lock:thread:2");
 
 /** What this copy keeps for itself where `globalThis` is frozen (SES): then two copies are two. */

@@ -2,7 +2,9 @@
  * The package as npm users get it. `deno pack` makes JavaScript, types and the
  * package.json, but knows no `bin`; and Node takes longer to open some fifty
  * files (70 ms) than for all the rest of a start. So the module is one file
- * here, and the command few.
+ * here, and the command few. The code of `journal.js` is in that file too, so
+ * that there is one class `LockError`. `diagnostics.js` is a file of its own: it
+ * finds the hooks of the thread by their symbol.
  */
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -63,10 +65,16 @@ export function packPackage(folder: string): string {
   execFileSync("tar", ["xzf", packed, "-C", folder], quiet);
   rmSync(packed);
 
-  rmSync(join(made, "src/cli"), { recursive: true }); // the rest stays: the types name these files
+  // Of the single files only the types stay: with the code there would be two copies of it.
+  for (const name of readdirSync(join(made, "src"), { recursive: true, encoding: "utf8" })) {
+    if (name.endsWith(".js")) rmSync(join(made, "src", name));
+  }
+  rmSync(join(made, "src/cli"), { recursive: true });
   const bundle = (file: string, ...options: string[]) =>
     void execFileSync(tool("bun"), ["build", "--target=node", ...options, join(repository, file)], quiet);
-  bundle("mod.ts", `--outfile=${join(made, "mod.js")}`);
+  bundle("tasks/module.ts", `--outfile=${join(made, "mod.js")}`);
+  writeFileSync(join(made, "journal.js"), 'export { _history as history } from "./mod.js";\n');
+  bundle("src/diagnostics.ts", `--outfile=${join(made, "diagnostics.js")}`);
   const bin = "bin/main.js";
   bundle(
     "src/cli/main.ts",
@@ -77,7 +85,12 @@ export function packPackage(folder: string): string {
   const { exports, ...rest } = JSON.parse(readFileSync(manifest, "utf8"));
   const whole = {
     ...rest,
-    exports: { ...exports, "./cli": `./${bin}` },
+    exports: {
+      ...exports,
+      "./journal": { types: exports["./journal"].types, default: "./journal.js" },
+      "./diagnostics": { types: exports["./diagnostics"].types, default: "./diagnostics.js" },
+      "./cli": `./${bin}`,
+    },
     bin: { holdfast: bin },
     engines: { node: ">=20" },
   };

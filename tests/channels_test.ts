@@ -1,35 +1,31 @@
-/** What node:diagnostics_channel is told of a lock. */
-import { channel, subscribe, unsubscribe } from "node:diagnostics_channel";
+/** What is published of a lock on node:diagnostics_channel, once ./diagnostics is imported. */
+import { hasSubscribers, subscribe, unsubscribe } from "node:diagnostics_channel";
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { Lock, type LockEvent, LockLostError, LockTimeoutError } from "../mod.ts";
+import { Lock, LockLostError, LockTimeoutError } from "../mod.ts";
+import { CHANNELS, type LockEvent } from "../src/diagnostics.ts";
+import { history } from "../src/journal.ts";
 import { mustBlock, test } from "./harness.ts";
 import { underStrace } from "./lockers.ts";
 import { deadOwner, kinds, leave, until } from "./pid_files.ts";
 
-const EVENTS = ["acquired", "released", "waiting", "stale", "lost"] as const;
 const BACKENDS = ["flock", "pidfile"] as const;
-
-/** Bun 1.4 collects a channel that nobody keeps, and its subscribers with it. */
-const kept = EVENTS.map((name) => channel(`holdfast:${name}`));
 
 /** What is published of the locks in a folder while `fn` runs; each is complete when it is published. */
 async function published(dir: string, fn: () => void | Promise<void>): Promise<LockEvent[]> {
   const events: LockEvent[] = [];
-  const subscribers = EVENTS.map((name) =>
-    [`holdfast:${name}`, (message: unknown, channel: string | symbol) => {
-      const event = message as LockEvent; // the cast: only ours are published there
-      assertEquals(channel, `holdfast:${event.event}`);
-      if (event.path.startsWith(dir)) events.push(structuredClone(event));
-    }] as const
-  );
-  for (const [name, subscriber] of subscribers) subscribe(name, subscriber);
+  const subscriber = (message: unknown, channel: string | symbol) => {
+    const event = message as LockEvent; // the cast: only ours are published there
+    assertEquals(channel, `holdfast:${event.event}`);
+    if (event.path.startsWith(dir)) events.push(structuredClone(event));
+  };
+  for (const name of CHANNELS) subscribe(name, subscriber);
   try {
     await fn();
   } finally {
-    assertEquals(kept.filter(({ hasSubscribers }) => hasSubscribers).length, EVENTS.length);
-    for (const [name, subscriber] of subscribers) assertEquals(unsubscribe(name, subscriber), true);
+    assertEquals(CHANNELS.filter((name) => hasSubscribers(name)), [...CHANNELS]);
+    for (const name of CHANNELS) assertEquals(unsubscribe(name, subscriber), true);
   }
   return events;
 }
@@ -119,12 +115,40 @@ for (const backend of BACKENDS) {
   });
 }
 
+/** Bun 1.4 collects a channel that is not referenced, and its subscribers with it. */
+test("holdfast:acquired has its subscribers also after the garbage was collected", async ({ path }) => {
+  let published = 0;
+  const subscriber = (message: unknown) => published += Number((message as LockEvent).path === path()); // only ours are there
+  subscribe("holdfast:acquired", subscriber);
+  // The cast: each runtime may have one of the two, or neither.
+  const { Bun, gc } = globalThis as { Bun?: { gc(now: boolean): void }; gc?: () => void };
+  for (let i = 0; i < 3; i++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    Bun?.gc(true);
+    gc?.();
+  }
+  new Lock(path()).runSync(() => {});
+  assertEquals([published, unsubscribe("holdfast:acquired", subscriber)], [1, true]);
+});
+
 for (const kind of kinds) {
+  test(`holdfast:acquired in ${kind} is published from the import of ./diagnostics on, and no lock loads node:diagnostics_channel`, async ({ path, agent }) => {
+    const { before, after } = await (await agent(kind)).call("deed", { deed: "publishing", path: path() });
+    assertEquals(before.published, []);
+    assertEquals(after.published, ["acquired", "waiting", "released"]);
+    for (const { loaded } of [before, after]) {
+      assertEquals(loaded.filter((name: string) => name.includes("diagnostics")), []);
+    }
+    assert(before.loaded.length > 0, "what a lock loads was seen");
+    assertEquals(eventsOf(history(path())), ["acquired", "released", "acquired", "released"]);
+  });
+
   test(`a subscriber in ${kind} that throws breaks no lock: what it throws is an uncaught error of the program`, async ({ path, agent }) => {
     for (const handled of [true, false]) {
       const holder = await agent(kind);
       await holder.lock(path(), { journal: true });
       if (handled) await holder.call("handleUncaught");
+      await holder.call("publish");
       await holder.call("throwAt", { event: "acquired" });
       if (handled) {
         for (let i = 0; i < 2; i++) {
@@ -153,19 +177,23 @@ for (const kind of kinds) {
 for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) {
   test(`acquire() in ${kind} asks who is in the way only if a subscriber wants to know`, async ({ path, agent }) => {
     const log = path("strace.log");
-    const asked = () => readFileSync(log, "utf8").split('"/proc/locks"').length - 1;
-    await underStrace(agent, kind, log, ["-e", "trace=?open,openat"], async (waiter) => {
+    const traced = () => readFileSync(log, "utf8");
+    const refusals = () => traced().match(/\bflock\b.*= -1 E(?:AGAIN|ACCES)/g)?.length ?? 0;
+    await underStrace(agent, kind, log, ["-e", "trace=?open,openat,flock"], async (waiter) => {
       await waiter.lock(path());
+      await waiter.call("publish"); // which alone asks nothing
       const holder = new Lock(path());
       for (const subscribed of [false, true]) {
         if (subscribed) await waiter.call("subscribe", { events: ["waiting"], file: path("told") });
         assertEquals(holder.tryAcquire(), true);
+        const before = refusals();
         const waits = await mustBlock(waiter.call("acquire", { name: "lock" }));
+        await until("it was refused, and has tried again", () => refusals() > before + 1);
         if (subscribed) await until("it is told", () => existsSync(path("told")));
         holder.release();
         await waits.done();
         await waiter.release();
-        assertEquals(asked() > 0, subscribed);
+        assertEquals(traced().includes('"/proc/locks"'), subscribed);
       }
       assertEquals((await waiter.call("published")).map(({ holder }: LockEvent) => holder?.pid), [process.pid]);
     });

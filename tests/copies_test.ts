@@ -1,14 +1,18 @@
 /** Two copies of the package in one thread: what one holds, awaits and runs under, the other knows. */
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Lock as One } from "../mod.ts";
+import { CHANNELS, type LockEvent } from "../src/diagnostics.ts";
 import { copySource, type Edit } from "./edits.ts";
 import { mustBlock, test, within } from "./harness.ts";
 
+const importFrom = (folder: string, file: string) => import(pathToFileURL(join(folder, file)).href);
+
 /** The `Lock` of a copy of the package in that folder. */
 async function copyIn(folder: string, edits: readonly Edit[] = []): Promise<typeof One> {
-  return (await import(pathToFileURL(join(copySource(folder, edits), "mod.ts")).href)).Lock;
+  return (await importFrom(copySource(folder, edits), "mod.ts")).Lock;
 }
 
 const BACKENDS = ["flock", "pidfile"] as const;
@@ -48,6 +52,27 @@ test("acquire() of two copies is served in the order in which it was called", as
   await blocked.done();
   await within(10_000, Promise.all(all));
   assertEquals(served, [0, 1, 2, 3, 4, 5, 6, 7]);
+});
+
+test("holdfast:acquired is published once for the lock of any copy, whether one copy or all import ./diagnostics", async ({ dir, path }) => {
+  const Two = await copyIn(path("two"));
+  const published: string[] = [];
+  const subscriber = (message: unknown) => {
+    const { event, path } = message as LockEvent; // the cast: only ours are published there
+    if (path.startsWith(dir)) published.push(event);
+  };
+  for (const name of CHANNELS) subscribe(name, subscriber);
+  const once = async (Lock: typeof One) => {
+    const holder = new Lock(path()).acquireSync();
+    await assertRejects(() => new Lock(path()).acquire({ timeout: 1 }));
+    holder.release();
+    return published.splice(0);
+  };
+  const expected = ["acquired", "waiting", "released"];
+  assertEquals([await once(One), await once(Two)], [expected, expected]);
+  assert((await importFrom(path("two"), "src/diagnostics.ts")).CHANNELS !== CHANNELS, "it is another copy");
+  assertEquals([await once(One), await once(Two)], [expected, expected]);
+  for (const name of CHANNELS) assertEquals(unsubscribe(name, subscriber), true);
 });
 
 test("a copy of another version of what is kept is excluded as a stranger, and waits until its time is up", async ({ path }) => {

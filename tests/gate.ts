@@ -4,7 +4,7 @@
  * own line, or one failure where a step before them failed.
  */
 import { spawnSync } from "node:child_process";
-import { globSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { styleText } from "node:util";
 import { deno } from "./tools.ts";
@@ -13,6 +13,9 @@ import { deno } from "./tools.ts";
 const { status } = spawnSync(deno(), ["cache", "--quiet", "jsr:@std/assert@^1", "jsr:@std/path@^1"]);
 const map = status === 0 ? [] : ["--import-map=tests/stand_in/import_map.json"];
 
+/** The entry points. */
+const { exports }: { exports: Record<string, string> } = JSON.parse(readFileSync("deno.json", "utf8"));
+
 const sources = ["mod.ts", ...globSync("src/**/*.ts").sort()];
 
 const STEPS: readonly (readonly [name: string, ...args: string[]])[] = [
@@ -20,7 +23,7 @@ const STEPS: readonly (readonly [name: string, ...args: string[]])[] = [
   ["lint", "lint"],
   ["check", "check", ...map, "mod.ts", "src", "examples", "tests", "bench", "tasks"],
   ["README examples", "check", "--doc-only", ...map, "README.md"],
-  ["doc --lint", "doc", "--lint", "mod.ts", "src/cli/main.ts"],
+  ["doc --lint", "doc", "--lint", ...Object.values(exports)],
   ["doc examples", "test", "--doc", "-A", ...map, ...sources],
   ["publish --dry-run", "publish", "--dry-run", "--allow-dirty"],
   ["tests", "run", "-A", "--no-check", "tests/run.ts"],

@@ -15,7 +15,8 @@ import { basename, relative } from "node:path";
 import process from "node:process";
 import { toFileUrl } from "@std/path";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
-import { history, Lock, LockError, type LockEvent, LockLostError, type LockOptions } from "../mod.ts";
+import { Lock, LockError, LockLostError, type LockOptions } from "../mod.ts";
+import { history, type LockEvent } from "../src/journal.ts";
 import { type AgentOptions, mustBlock, type Place, test, within } from "./harness.ts";
 import { deadOwner, kinds, leave, recordIn } from "./pid_files.ts";
 

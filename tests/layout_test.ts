@@ -60,6 +60,13 @@ test("src/ names each runtime in one file only", () => {
   assertEquals(users(/\bnode:ffi\b/), ["src/sys/node.ts"]);
 });
 
+test("src/ loads node:diagnostics_channel in its entry point and for PID files only, and has no use for its entry points but the command history", () => {
+  const users = (text: RegExp) => findings((code) => text.test(withoutComments(code)) ? [""] : []);
+  assertEquals(users(/diagnostics_channel/), ["src/backend/ours.ts", "src/diagnostics.ts"]);
+  assertEquals(users(/\/diagnostics\.ts"/), []);
+  assertEquals(users(/\/journal\.ts"/), ["src/cli/history.ts"]);
+});
+
 test("src/ imports nothing but its own files, by their full names, and what all three runtimes have", () => {
   const foreign = (text: string) =>
     [...withoutComments(text).matchAll(/\b(?:from|import) ?\(?"([^"]+)"/g)].map(([, name]) => name)

@@ -1,7 +1,9 @@
 /** The line of waiters of one thread: only a holder keeps a waiter out, and each is served in its order. */
 import { channel } from "node:diagnostics_channel";
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { Lock, type LockEvent, LockTimeoutError } from "../mod.ts";
+import { Lock, LockTimeoutError } from "../mod.ts";
+import type { LockEvent } from "../src/diagnostics.ts";
+import "../src/diagnostics.ts";
 import { mustBlock, test, within } from "./harness.ts";
 
 const shared = (path: string) => new Lock(path, { mode: "shared" });

@@ -1,8 +1,10 @@
 /** What the user's own code does in the middle of ours: in `onStale`, in a subscriber, in a listener of the signal. */
-import { channel } from "node:diagnostics_channel";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeFileSync } from "node:fs";
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { Lock, type LockEventName, type LockHolder, LockLostError, LockNotHeldError } from "../mod.ts";
+import { Lock, type LockHolder, LockLostError, LockNotHeldError } from "../mod.ts";
+import "../src/diagnostics.ts";
+import type { LockEventName } from "../src/diagnostics.ts";
 import { mustBlock, test, within } from "./harness.ts";
 import { deadOwner, leave, until } from "./pid_files.ts";
 
@@ -17,12 +19,11 @@ async function during(event: LockEventName, { path }: Lock, call: () => void, fn
   const subscriber = (message: unknown) => {
     if ((message as { path: string }).path === path) call(); // the cast: every event of ours has a path
   };
-  const kept = channel(`holdfast:${event}`); // Bun 1.4 collects one that nobody keeps, and its subscribers with it
-  kept.subscribe(subscriber);
+  subscribe(`holdfast:${event}`, subscriber);
   try {
     await fn();
   } finally {
-    kept.unsubscribe(subscriber);
+    assertEquals(unsubscribe(`holdfast:${event}`, subscriber), true);
   }
 }
 

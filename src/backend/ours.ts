@@ -7,7 +7,6 @@
  * Such a file differs from one that is held: the holder is still in the thread, and answers when it is asked. Every
  * copy of this library answers, and in every realm (a vm context, a test runner's).
  */
-import { diagnosticsChannel } from "../builtin.ts";
 import type { LockHolder } from "../record.ts";
 import type { System } from "../sys/sys.ts";
 import { isOfThisThread } from "../owner_thread.ts";
@@ -20,7 +19,7 @@ interface Question {
 }
 
 /** One for a thread: every copy and every realm can reach the channel of a name. */
-const channel = () => diagnosticsChannel().channel("holdfast:pid-file:1");
+const channel = () => process.getBuiltinModule("node:diagnostics_channel").channel("holdfast:pid-file:1");
 
 /** The nonces of the PID files that this copy holds. */
 const held = new Set<string>();

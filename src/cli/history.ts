@@ -1,7 +1,7 @@
 /** `holdfast history`: what a lock's journal tells. */
 import { existsSync } from "node:fs";
-import { history as events, type LockEvent } from "../../mod.ts";
 import { pidPath } from "../backend/entry.ts";
+import { history as events, type LockEvent } from "../journal.ts";
 import { parse, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
 import { columns, paint, print, say } from "./output.ts";

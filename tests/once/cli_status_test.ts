@@ -3,7 +3,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { spawnSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { history, Lock } from "../../mod.ts";
+import { Lock } from "../../mod.ts";
+import { history } from "../../src/journal.ts";
 import { CLI, cliEnv, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { type Place, test, within } from "../harness.ts";
 import { onTerminal } from "../terminal.ts";

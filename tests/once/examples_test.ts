@@ -132,7 +132,10 @@ for (const runtime of RUNTIMES) {
     assertEquals(blocks.length, 5);
     mkdirSync(join(dir, "node_modules/@holdfast"), { recursive: true });
     symlinkSync(dirname(packedModule()), join(dir, "node_modules/@holdfast/lock"));
-    writeFileSync(join(dir, "deno.json"), JSON.stringify({ imports: { "@holdfast/lock": `${repository}mod.ts` } }));
+    const { imports } = JSON.parse(readFileSync(join(repository, "deno.json"), "utf8"));
+    const own = Object.entries(imports).filter(([name]) => name.startsWith("@holdfast/"));
+    const map = Object.fromEntries(own.map(([name, file]) => [name, `${repository}${file}`]));
+    writeFileSync(join(dir, "deno.json"), JSON.stringify({ imports: map }));
     for (const [i, code] of blocks.entries()) {
       writeFileSync(join(dir, `${i}.mts`), code);
       const [command, ...flags] = COMMANDS[runtime]();

@@ -1,7 +1,7 @@
 /** Eight processes of five runtimes write to one journal. */
 import { assert, assertEquals } from "@std/assert";
 import { existsSync, readFileSync } from "node:fs";
-import { history, type LockEvent } from "../../mod.ts";
+import { history, type LockEvent } from "../../src/journal.ts";
 import { KINDS, test, within } from "../harness.ts";
 
 /** Together a little more than fits into one file, and less than into two. */

@@ -1,7 +1,7 @@
 /** What is published, and that a program can use all of it with nothing else there. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, fromFileUrl } from "@std/path";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, fromFileUrl, join } from "@std/path";
 import process from "node:process";
 import { type Place, test, within } from "../harness.ts";
 import { packedModule } from "../../tasks/pack.ts";
@@ -46,15 +46,33 @@ test("deno publish publishes the sources, the README and its like, and no tests,
   assertEquals(others, ["CHANGELOG.md", "LICENSE", "README.md", "deno.json", "mod.ts"]);
 });
 
-test("mod.ts exports nothing that the program in fixtures/every_name.ts does not use", () => {
+/** Where each entry point's source is, but for the command's: as deno.json has it. */
+const { exports: { "./cli": _, ...entries } }: { exports: Record<string, string> } = JSON.parse(
+  readFileSync(`${repository}deno.json`, "utf8"),
+);
+
+/** What a program writes to import an entry point. */
+const specifierOf = (entry: string) => `@holdfast/lock${entry.slice(1)}`;
+
+test("mod.ts and each entry point export nothing that the program in fixtures/every_name.ts does not use", () => {
   const names = (text: string, pattern: RegExp) =>
     [...text.matchAll(pattern)].flatMap(([, list]) => list.split(","))
       .map((name) => name.replace("type ", "").trim()).filter((name) => name !== "").sort();
-  const exported = names(readFileSync(`${repository}mod.ts`, "utf8"), /^export (?:type )?\{([^}]+)\} from/gm);
   const text = readFileSync(program, "utf8");
-  assertEquals(names(text, /^import \{([^}]+)\} from "@holdfast\/lock"/gm), exported);
-  for (const name of exported) {
-    assert((text.match(new RegExp(`\\b${name}\\b`, "g"))?.length ?? 0) > 1, `${name} is imported and not used`);
+  assertEquals(Object.keys(entries), [".", "./journal", "./diagnostics"]);
+  for (const [entry, file] of Object.entries(entries)) {
+    const source = readFileSync(repository + file, "utf8");
+    const exported = [
+      ...names(source, /^export (?:type )?\{([^}]+)\} from/gm),
+      ...names(source, /^export (?:const|function) (\w+)/gm),
+    ].sort();
+    assert(exported.length > 1, file);
+    const imported = names(text, new RegExp(`^import \\{([^}]+)\\} from "${specifierOf(entry)}"`, "gm"));
+    assertEquals(imported.map((name) => name.split(" as ")[0]), exported);
+    for (const name of imported) {
+      const own = name.split(" as ").at(-1);
+      assert((text.match(new RegExp(`\\b${own}\\b`, "g"))?.length ?? 0) > 1, `${own} is imported and not used`);
+    }
   }
 });
 
@@ -65,7 +83,10 @@ test("import of the published files alone type-checks and works in a program tha
     copyFileSync(repository + file, `${copy}/${file}`);
   }
   copyFileSync(program, place.path("program.ts"));
-  writeFileSync(place.path("map.json"), JSON.stringify({ imports: { "@holdfast/lock": "./package/mod.ts" } }));
+  const imports = Object.fromEntries(
+    Object.entries(entries).map(([entry, file]) => [specifierOf(entry), `./package/${file}`]),
+  );
+  writeFileSync(place.path("map.json"), JSON.stringify({ imports }));
   const options = ["--quiet", "--no-lock", "--import-map=map.json"];
 
   // That it is the program that is checked: one with a wrong type is not let through.
@@ -80,13 +101,15 @@ test("import of the published files alone type-checks and works in a program tha
   await run(place, ["check", ...options, "program.ts"], place.dir);
   const allow = [`--allow-read=${place.dir}`, `--allow-write=${place.dir}`, "--no-prompt"];
   const { lines } = await run(place, ["run", ...options, ...allow, "program.ts", place.path()], place.dir);
-  const { granted, state, refused, numbers, status } = JSON.parse(lines.join("\n"));
-  assertEquals({ granted, held: state[0], backend: state[2], numbers, status }, {
+  const { granted, state, refused, numbers, status, lastName, published } = JSON.parse(lines.join("\n"));
+  assertEquals({ granted, held: state[0], backend: state[2], numbers, status, lastName, published }, {
     granted: true,
     held: true,
     backend: "flock",
     numbers: [7, 8],
     status: "held",
+    lastName: "released",
+    published: ["acquired", "waiting", "released", "acquired", "released"],
   });
   const codes = refused.map((text: string) => text.split(" ")[0]);
   assertEquals(codes, ["ETIMEDOUT", "EDEADLK", "ENOTHELD", "ENOTSUP"]);
@@ -99,12 +122,51 @@ test("the npm package has its module in one file, the command in a few, and its 
   assert(!/^import /m.test(readFileSync(packedModule(), "utf8")), "each file costs Node a millisecond");
   const { types, exports } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
   assertEquals([types, exports["."].types], ["./mod.d.ts", "./mod.d.ts"]);
-  for (const [, file] of readFileSync(`${folder}/mod.d.ts`, "utf8").matchAll(/ from "\.\/(.+)\.js"/g)) {
-    assert(readFileSync(`${folder}/${file}.d.ts`, "utf8").includes("export"), file);
+  for (const entry of Object.keys(entries)) {
+    const declared = join(folder, exports[entry].types);
+    const named = [...readFileSync(declared, "utf8").matchAll(/ from "(\..+)\.js"/g)];
+    assert(named.length > 0, entry);
+    for (const [, file] of named) {
+      assert(readFileSync(`${join(dirname(declared), file)}.d.ts`, "utf8").includes("export"), file);
+    }
   }
-  mkdirSync(place.path("node_modules/@holdfast"), { recursive: true });
-  symlinkSync(folder, place.path("node_modules/@holdfast/lock"));
+  install(place);
   copyFileSync(program, place.path("program.mts"));
   const user = place.child(tool("node26"), ["program.mts", place.path()], { cwd: place.dir });
-  assertEquals(JSON.parse(await within(20_000, user.line())).granted, true, user.errors);
+  const { granted, published } = JSON.parse(await within(20_000, user.line()));
+  assertEquals([granted, published.length], [true, 5], user.errors);
+});
+
+/** Our npm package as a program in this folder finds it. */
+function install({ path }: Place): void {
+  mkdirSync(path("node_modules/@holdfast"), { recursive: true });
+  symlinkSync(dirname(packedModule()), path("node_modules/@holdfast/lock"));
+}
+
+test("the npm package has its code once: history() throws the LockError of the module, and mod.js offers the public names", async (place) => {
+  const scripts = readdirSync(dirname(packedModule()), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".js") && !name.startsWith("bin/"));
+  assertEquals(scripts.sort(), ["diagnostics.js", "journal.js", "mod.js"]);
+  install(place);
+  writeFileSync(
+    place.path("program.mjs"),
+    `import * as lock from "@holdfast/lock";
+import * as journal from "@holdfast/lock/journal";
+import { mkdirSync } from "node:fs";
+mkdirSync("a.lock.journal"); // which is no journal
+let same;
+try { journal.history("a.lock"); } catch (error) { same = error instanceof lock.LockError && error.constructor.name; }
+console.log(JSON.stringify({ same, lock: Object.keys(lock), journal: Object.keys(journal) }));
+`,
+  );
+  const exported: Record<string, unknown> = await import("../../mod.ts");
+  for (const runtime of ["node20", "bun"] as const) {
+    const user = place.child(tool(runtime), ["program.mjs"], { cwd: place.dir });
+    const { same, lock, journal } = JSON.parse(await within(20_000, user.line()));
+    assertEquals(same, "LockError", user.errors);
+    // And one more, by which journal.js gets at it: see tasks/module.ts.
+    assertEquals(lock.sort(), [...Object.keys(exported), "_history"].sort());
+    assertEquals(journal, ["history"]);
+    rmSync(place.path("a.lock.journal"), { recursive: true });
+  }
 });
