@@ -164,7 +164,7 @@ test("tryAcquire() by PID file that is refused changes nothing on disk", async (
     if (owner === "a takeover that is under way") {
       const dead = deadOwner();
       leave(path("a.lock.pid"), dead);
-      leave(path(`a.lock.pid.${dead.nonce}`), ownerOf(process.pid));
+      leave(path(`a.lock.pid.${dead.nonce}`), ownerOf(sleeper(place)));
     }
     const before = names(dir).map((name) => snapshot(path(name)));
     const folder = snapshot(dir);
