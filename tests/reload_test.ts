@@ -77,12 +77,12 @@ async function reload({ path, child }: Place, [command, ...args]: string[], opti
   const next = said(2);
   let over = false;
   next.finally(() => over = true).catch(() => {});
-  // The watcher may not have seen the file when it is saved first.
-  for (let version = 2; version < 20 && !over; version++) {
+  // The watcher may not have seen the file when it is saved first. Each save starts it again, so they become rarer.
+  for (let version = 2, pause = 3_000; version < 7 && !over; version++, pause *= 2) {
     save(version);
-    await Promise.race([next, new Promise((resolve) => setTimeout(resolve, 2_000))]);
+    await Promise.race([next, new Promise((resolve) => setTimeout(resolve, pause))]);
   }
-  return { first, second: await within(30_000, next), watcher };
+  return { first, second: await within(1_000, next), watcher };
 }
 
 /** The next version has it: another Lock object is refused, and the kernel names its process. */
