@@ -22,6 +22,8 @@ export type End = number | { readonly why: string | undefined };
 export interface Launched {
   readonly pid?: number;
   readonly ended: Promise<End>;
+  /** Whether it has ended, asked now where the runtime can: a signal to what has ended is as if it was sent. */
+  over(): boolean;
 }
 
 /** Where COMMAND finds the lock. */
@@ -62,10 +64,12 @@ function byLibrary(
     process.off("SIGCHLD", onChild);
     return failed(pid.code);
   }
+  let over = false;
   const ended = new Promise<End>((resolve) => {
     look = () => {
-      const status = calls.poll(pid);
+      const status = over ? undefined : calls.poll(pid);
       if (status === undefined) return;
+      over = true;
       clearInterval(timer);
       process.off("SIGCHLD", onChild);
       resolve(status instanceof SystemError ? STATUS.system : exitStatus(status));
@@ -73,7 +77,13 @@ function byLibrary(
     const timer = setInterval(look, PAUSE); // and it keeps this process alive
     look();
   });
-  return { pid, ended };
+  return { pid, ended, over: () => (look(), over) };
+}
+
+/** Known by what the runtime tells only. */
+function told(pid: number | undefined, end: Promise<End>): Launched {
+  let over = false;
+  return { pid, ended: end.finally(() => over = true), over: () => over };
 }
 
 /** Only text is passed on, and a Node of that kind has forgotten which signals were ignored. */
@@ -93,7 +103,7 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
       child.on("error", ({ code }: NodeJS.ErrnoException) => resolve({ why: code }));
       child.on("exit", (code, signal) => resolve(signal ? signalStatus(signal) : code ?? STATUS.system));
     });
-    return { pid: child.pid, ended };
+    return told(child.pid, ended);
   } catch (error) {
     return failed((error as NodeJS.ErrnoException).code); // what cannot be started fails with a code
   }
@@ -103,11 +113,11 @@ function byStart(start: NonNullable<Runtime["start"]>, command: readonly string[
   try {
     const { pid, ended } = start(command);
     const status = ended.then(({ code, signal }) => signal ? signalStatus(signal) : code);
-    return { pid, ended: status.catch(() => STATUS.system) }; // Deno knows no name of a real-time signal, and throws
+    return told(pid, status.catch(() => STATUS.system)); // Deno knows no name of a real-time signal, and throws
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException; // likewise
     return code === "ENOEXEC" ? byStart(start, ["/bin/sh", "-c", 'exec "$0" "$@"', ...command]) : failed(code);
   }
 }
 
-const failed = (why: string | undefined): Launched => ({ ended: Promise.resolve({ why }) });
+const failed = (why: string | undefined): Launched => ({ ended: Promise.resolve({ why }), over: () => true });

@@ -170,11 +170,12 @@ async function around(
   const began = performance.now();
   const child = supervise(command, fd);
   const { signal } = lock;
-  let lost = false, signalled = false, ended = false;
+  let lost = false, signalled = false;
   const onLoss = () => {
     lost = true;
-    tell(signal.reason, ended ? "COMMAND had ended by then" : onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
-    if (!onLost || ended) return;
+    const over = child.over();
+    tell(signal.reason, over ? "COMMAND had ended by then" : onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
+    if (!onLost || over) return;
     signalled = true;
     child.signal(onLost);
   };
@@ -182,7 +183,6 @@ async function around(
   else signal.addEventListener("abort", onLoss);
   let status = await child.ended;
   part?.();
-  ended = true;
   lock.verify(); // tells of a loss for which there was no time yet
   signal.removeEventListener("abort", onLoss);
   verbose(`it ended with ${status} after ${span(performance.now() - began)}`);

@@ -30,6 +30,8 @@ const CONSOLE = ["SIGINT", "SIGBREAK", "SIGHUP"] as const satisfies NodeJS.Signa
 export interface Supervised {
   /** Sends it a signal. */
   signal(signal: NodeJS.Signals): void;
+  /** Whether it has ended by now. */
+  over(): boolean;
   /** Its exit status, as a shell has it. */
   readonly ended: Promise<number>;
 }
@@ -44,8 +46,7 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     handler: isWindows() || ignored.includes(each) ? () => {} : () => forward(each),
   }));
   for (const { each, handler } of handlers) process.on(each, handler);
-  const { pid, ended } = launch(command, fd, ignored.map((name) => signals()[name]));
-  let over = false;
+  const { pid, ended, over } = launch(command, fd, ignored.map((name) => signals()[name]));
 
   function forward(signal: NodeJS.Signals) {
     if ((signal === "SIGINT" || signal === "SIGQUIT") && inForeground()) return; // it has got that itself
@@ -53,7 +54,7 @@ export function supervise(command: readonly string[], fd: number | undefined): S
   }
 
   function send(signal: NodeJS.Signals) {
-    if (over || pid === undefined) return;
+    if (pid === undefined || over()) return; // its number may be another's by then
     try {
       process.kill(pid, signal);
     } catch (error) {
@@ -64,11 +65,10 @@ export function supervise(command: readonly string[], fd: number | undefined): S
   }
 
   const status = ended.then((end) => {
-    over = true;
     for (const { each, handler } of handlers) process.off(each, handler);
     return typeof end === "number" ? end : cannotExecute(command[0], end.why);
   });
-  return { signal: send, ended: status };
+  return { signal: send, over, ended: status };
 }
 
 /** Says so; 127 where there is no such file, else 126. `code`: an errno's name, or the reason in words. */
