@@ -18,6 +18,10 @@ function ownCrew(dir: string): Crew {
   return new Crew(ownModules(join(dir, "own")), dir, true);
 }
 
+/** How deep P lies is the test's affair: Deno without FFI looks at each directory above it. */
+const ABOVE = "readlink(a directory above P)";
+const shallow = (calls: readonly string[] = []) => calls.filter((call, i) => call !== ABOVE || calls[i - 1] !== ABOVE);
+
 test("tryAcquire() and release() make the system calls that bench/record.json has, and bench/floor.c the same", async ({ dir }) => {
   const crew = ownCrew(dir);
   const found = await oursByRuntime(crew, dir);
@@ -26,7 +30,11 @@ test("tryAcquire() and release() make the system calls that bench/record.json ha
     for (const form of Object.keys(TRACED)) {
       const now = found.get(where)?.get(form)?.calls ?? [];
       assert(now.includes("flock(fd)"), `${where}, ${form}: strace saw ${now.join(" ") || "nothing"}`);
-      assertEquals(now, calls[where]?.[form], `${where}, ${form}: if this is meant, deno task bench writes it anew`);
+      assertEquals(
+        shallow(now),
+        shallow(calls[where]?.[form]),
+        `${where}, ${form}: if this is meant, deno task bench writes it anew`,
+      );
     }
   }
   assertEquals(await floorDiffers(crew, dir, found.get("Bun") ?? new Map()), []);
