@@ -245,9 +245,6 @@ export class Lock implements Disposable, AsyncDisposable {
 
   /** The same; it rejects instead. */
   [Symbol.asyncDispose](): Promise<void> {
-    return new Promise((resolve) => {
-      this[Symbol.dispose](); // now; what it throws rejects
-      resolve();
-    });
+    return new Promise((resolve) => resolve(this[Symbol.dispose]())); // now; what it throws rejects
   }
 }
