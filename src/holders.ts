@@ -107,7 +107,9 @@ function holderOf(
   const isRecorded = recorded !== undefined && author === "alive";
   // The kernel and a living process' record agree. It clears that before it closes the file.
   // A Worker's that was terminated may stay with its process: in Bun.
-  if (alive && recorded?.pid === pid && (isRecorded || whyThreadIsDead(recorded, sys))) return { found: [recorded] };
+  const isItsProcess = () => !isElsewhere(recorded!, sys.self()) && sys.look(pid)?.startTime === recorded?.startTime; // `!`: asked of one that is there
+  const isWorkers = () => isItsProcess() && whyThreadIsDead(recorded!, sys) !== undefined; // `!` as above
+  if (alive && recorded?.pid === pid && (isRecorded || isWorkers())) return { found: [recorded] };
   const named = (process: number): LockHolder => {
     const { command, startTime, uid } = sys.look(process) ?? {};
     // What the dead taker's record says of the hold is true of whoever inherited it.

@@ -16,7 +16,7 @@ export function partOfUs(holder: HolderFields, token: string | undefined): strin
   const { pid, thread = pid } = holder;
   if (thread === own) return APART;
   if (thread === pid) return "by its main thread";
-  if (sys.threads(pid)?.includes(thread) !== false) return `by its thread ${thread} (a Worker)`;
+  if (sys.hasThread(pid, thread) !== false) return `by its thread ${thread} (a Worker)`;
   return `by its thread ${thread}, a Worker that has ended: this runtime frees such a lock when the process ends`;
 }
 

@@ -7,10 +7,7 @@ import type { Processes } from "./sys/sys.ts";
  * cannot be seen. Of an owner in this process's own PID namespace only.
  */
 export function whyThreadIsDead({ pid, thread }: HolderFields, processes: Processes): string | undefined {
-  if (thread === undefined) return undefined;
-  const threads = processes.threads(pid);
-  // The first one is listed as long as there are any: a list without it tells of nothing.
-  if (!threads?.includes(pid) || threads.includes(thread)) return undefined;
+  if (thread === undefined || processes.hasThread(pid, thread) !== false) return undefined;
   return `its thread ${thread} (a Worker?) has ended, while process ${pid} is alive`;
 }
 

@@ -4,7 +4,8 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { judge } from "../src/owner.ts";
 import { encode, type HolderFields, parse } from "../src/record.ts";
 import { system } from "../src/sys/mod.ts";
-import { ownThread, type Proc, threadsOf } from "../src/sys/proc.ts";
+import { hasThread, ownThread, type Proc } from "../src/sys/proc.ts";
+import { type FileStat, SystemError } from "../src/sys/sys.ts";
 import type { Identity, Processes } from "../src/sys/sys.ts";
 import { isOfThisThread, whyThreadIsDead } from "../src/owner_thread.ts";
 import { test } from "./harness.ts";
@@ -15,7 +16,7 @@ function knowing(self: Partial<Identity>, thread: number | undefined, threads: n
   const known: Partial<Processes> = {
     self: () => ({ pid: 7, runtime: "a model", ...self }),
     thread: () => thread,
-    threads: () => threads,
+    hasThread: (pid, thread) => threads?.includes(pid) ? threads.includes(thread) : undefined,
   };
   return known as Processes; // the cast: nothing else is asked
 }
@@ -59,10 +60,19 @@ test("ownThread() is undefined where /proc is another PID namespace's, or has no
   for (const link of [undefined, "", "8/task/7", "7", "7/task/9/x", "17/task/7"]) assertEquals(told(link), undefined);
 });
 
-test("threadsOf() lists numbers only", () => {
-  const proc: Proc = { text: () => undefined, link: () => undefined, list: () => [".", "..", "7", "10"] };
-  assertEquals(threadsOf(7, proc), [7, 10]);
-  assertEquals(threadsOf(7, { ...proc, list: () => undefined }), undefined);
+test("hasThread() looks at each thread by its name, and knows nothing where it may not look", () => {
+  const there = (...ids: number[]) => ({
+    stat: (path: string) => ids.some((id) => path === `/proc/7/task/${id}`) ? {} as FileStat : undefined, // the cast: it is not read
+  });
+  assertEquals([hasThread(7, 10, there(7, 10)), hasThread(7, 10, there(7)), hasThread(7, 10, there(10))], [
+    true,
+    false,
+    undefined,
+  ]);
+  const hidden = () => {
+    throw new SystemError("EACCES", "hidden");
+  };
+  assertEquals(hasThread(7, 10, { stat: hidden }), undefined);
 });
 
 test("judge() says dead of an ended thread of a living process, and alive of one of its threads", (place) => {

@@ -8,7 +8,7 @@ import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
 import type { Flock } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
-import { allProcesses, descriptorLocks, look, ownNumbers, ownThread, type Proc, threadsOf, unseen } from "./proc.ts";
+import { allProcesses, descriptorLocks, hasThread, look, ownNumbers, ownThread, type Proc, unseen } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import { attempt, identify, makeReader } from "./self.ts";
 import { fileSystemName } from "./statfs.ts";
@@ -138,7 +138,7 @@ function assemble(runtime: Runtime): System {
     descriptorStat: (other, fd) => attempt(() => others.stat(`/proc/${other}/fd/${fd}`)),
     readLink: reader.link,
     all: () => allProcesses(others),
-    threads: (other) => threadsOf(other, others),
+    hasThread: (other, thread) => hasThread(other, thread, others),
     thread,
     signal(other, name) {
       if (calls) return calls.signal(other, signals()[name]);

@@ -157,8 +157,8 @@ export interface Processes {
   descriptorStat(pid: number, fd: string): FileStat | undefined;
   /** All processes, by their ids; undefined where they cannot be listed. */
   all(): number[] | undefined;
-  /** A process's threads, by their ids; undefined where they cannot be listed. */
-  threads(pid: number): number[] | undefined;
+  /** Whether a process has a thread, by its id; undefined where that cannot be seen. */
+  hasThread(pid: number, thread: number): boolean | undefined;
   /** The id of the thread that asks: of a process's first thread the process's; undefined where it is not told. */
   thread(): number | undefined;
   /** `kill(2)` with a signal by its name. */

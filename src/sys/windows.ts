@@ -55,7 +55,7 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     descriptorStat: () => undefined,
     readLink: () => undefined,
     all: () => undefined,
-    threads: () => undefined,
+    hasThread: () => undefined,
     thread: () => undefined,
   };
 }

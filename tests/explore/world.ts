@@ -315,7 +315,7 @@ export class Machine implements System {
   readLink(): undefined {}
 
   all(): undefined {}
-  threads(): undefined {}
+  hasThread(): undefined {}
   thread(): undefined {}
 
   /** What no back end does. */
