@@ -36,8 +36,8 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   "release by unlink": {
     edits: [[
       "held.ts",
-      "      this.#close();\n    }\n    // The child's",
-      "      this.#close();\n      try { this.#sys.unlink(this.#request.path); } catch {}\n    }\n    // The child's",
+      "      ours = this.#close(ours);\n    }\n    if (!ours)",
+      "      ours = this.#close(ours);\n      try { this.#sys.unlink(this.#request.path); } catch {}\n    }\n    if (!ours)",
     ]],
     posts: (modules, common) =>
       crew(modules, common, ["bun", "deno", "bun", "node26"], false, { shared: 0, burst: 200, hold: 1, gap: 2 }),
