@@ -130,7 +130,9 @@ test("acquire() says of a lock whose Worker was terminated what the runtime has 
   assertEquals(await tell("try"), { value: true });
   const alive = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
   assertMatch(alive.message, /which is this very process, by its thread \d+ \(a Worker\)/);
+  const { pid, thread } = recordIn(place.path());
   await within(20_000, process.call("terminate", { worker: "w" }));
+  await until("its thread has ended", () => !existsSync(`/proc/${pid}/task/${thread}`));
   if (ownKind !== "bun") {
     assertEquals((await stranger.call("look", { path: place.path() })).state, "stale");
     return;
