@@ -1,6 +1,7 @@
 /** Standard output and standard error: at once and whole, so that nothing is cut off by the end of the process. */
 import { writeSync } from "node:fs";
 import { stripVTControlCharacters, styleText } from "node:util";
+import { block } from "../sys/block.ts";
 import { signals } from "../sys/mod.ts";
 import { NAME, STATUS } from "./version.ts";
 
@@ -15,7 +16,7 @@ function write(fd: number, text: string): void {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException; // node:fs throws errors with a code
       if (code === "EAGAIN" || code === "EINTR") {
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE);
+        block(PAUSE);
         continue;
       }
       // Whoever read it has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
