@@ -29,6 +29,11 @@ export interface LockStatus {
   readonly mode?: LockMode;
   /** Who holds it, or held it last: the first of `holders`. */
   readonly holder?: LockHolder;
+  /**
+   * `true`: a record may stand in the file, and this process cannot read it. On Windows that is so while a Deno without
+   * `--allow-ffi`, or a Worker of any Deno, holds the lock: it keeps the whole file locked.
+   */
+  readonly unread?: true;
   /** All of them: a shared lock may have many, and so may one whose descriptor was inherited. */
   readonly holders: readonly LockHolder[];
   /**
@@ -70,10 +75,10 @@ const STATES = { alive: "held", dead: "stale", unknown: "unknown" } as const;
 export function inspectPidFile(sys: System, path: string): LockStatus | undefined {
   const entry = readEntry(sys, path, pidPath(path), false); // nothing is written, not even to tell its age
   if (!entry) return undefined;
-  const { holder, owner } = entry;
+  const { holder, owner, unread } = entry;
   const state = STATES[owner.state];
   const holders = holder ? [holder] : [];
-  return { path, state, backend: "pidfile", mode: holder?.mode, holder, holders, reason: owner.reason };
+  return { path, state, backend: "pidfile", mode: holder?.mode, holder, unread, holders, reason: owner.reason };
 }
 
 /** The PID namespace that sees every process, and so every line of `/proc/locks`: PROC_PID_INIT_INO, <linux/proc_ns.h>. */
@@ -92,6 +97,10 @@ const SETTLED = 2;
 
 /** Why a lock is free, where there is nothing else to be said. */
 export const FREE = "the kernel shows no lock on it";
+
+/** Why a lock is held whose file is kept from being read: on Windows, and by an SMB server. */
+const KEPT = "its content is locked, as a runtime without --allow-ffi locks the whole file on Windows, and a Worker";
+const KEPT_BY_SERVER = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
 
 /** The status of the kernel lock alone. */
 export function inspectKernel(sys: System, path: string): LockStatus {
@@ -124,37 +133,35 @@ export function judgeKernel(
   settled = false,
 ): LockStatus | undefined {
   const waiters = table?.waiters(stat);
+  const unread: true | undefined = hidden && true;
   const locks = table?.flocks(stat) ?? [];
   if (locks.length > 0) {
     const agree = locks.some(({ pid }) => pid === before?.pid);
     const recorded = agree ? before : again()?.holder;
     if (!recorded && !hidden && locks[0].mode === "exclusive" && !settled) return undefined;
     const held = heldByKernel(sys, path, locks, stat, recorded);
-    return held && { ...held, waiters };
+    return held && { ...held, waiters, unread: held.holder ? undefined : unread };
   }
-  const status = {
-    path,
-    backend: "flock",
-    mode: before?.mode,
-    holder: before,
-    holders: before ? [before] : [],
-  } as const;
+  const unnamed = { path, unread, holders: [], waiters };
+  const holders = before ? [before] : [];
+  const status = { path, backend: "flock", mode: before?.mode, holder: before, holders } as const;
   // The one holder that needs no /proc to be seen.
   if (holdsHere(stat.identity)) {
     const self = sys.self();
     const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
-    return { ...status, state: "held", mode: holder.mode, holder, holders: [holder], reason: "this process holds it" };
+    const mode = holder.mode ?? (hidden === "kept" ? "exclusive" : undefined);
+    return { ...status, state: "held", mode, holder, holders: [holder], reason: "this process holds it" };
   }
   const lessee = table?.lessee(stat);
   if (lessee !== undefined || hidden === "leased") {
     const who = lessee === undefined ? "another program" : `pid ${lessee}`;
     const reason = `${who} has a lease on it (a Samba or NFS server?), and is asked to end that when somebody opens it`;
-    return { path, state: "held", holders: [], waiters, reason };
+    return { ...unnamed, state: "held", reason };
   }
-  // The kernel lists what is locked through the same mount alone.
-  if (hidden === "unread" && sys.fileSystem(path) === "cifs") {
-    const reason = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
-    return { path, state: "held", backend: "flock", mode: "exclusive", holders: [], waiters, reason };
+  // Of an SMB mount's files the kernel lists what is locked through the same mount alone.
+  if (hidden === "kept" || (hidden === "unread" && sys.fileSystem(path) === "cifs")) {
+    const reason = hidden === "kept" ? KEPT : KEPT_BY_SERVER;
+    return { ...unnamed, state: "held", backend: "flock", mode: "exclusive", reason };
   }
   const unlisted = table === undefined
     ? "/proc/locks cannot be read here"
@@ -163,44 +170,36 @@ export function judgeKernel(
     : undefined;
   if (unlisted !== undefined) {
     const unseen = `${unlisted}, so a holder without a record would not be seen`;
-    if (hidden) return { path, state: "unknown", holders: [], reason: `it may not be read, and ${unlisted}` };
+    if (hidden) return { path, state: "unknown", unread, holders: [], reason: `it may not be read, and ${unlisted}` };
     if (!before) return { path, state: "free", holders: [], reason: `it holds no record; ${unseen}` };
     const owner = judge(before, sys);
     const state = STATES[owner.state];
     return { ...status, state, reason: `${owner.reason}; ${unseen}` };
   }
   if (hidden === "unread") {
-    return { path, state: "unknown", holders: [], waiters, reason: `${FREE}, but it can be opened and not be read` };
+    return { ...unnamed, state: "unknown", reason: `${FREE}, but it can be opened and not be read` };
   }
   if (!before) {
     const reason = hidden ? `${FREE}; it may not be read, so how it was left is not known` : FREE;
-    return { path, state: "free", holders: [], waiters, reason };
+    return { ...unnamed, state: "free", reason };
   }
   const after = again();
   if (after?.holder?.nonce !== before.nonce || after?.holder?.pid !== before.pid) return undefined;
   const owner = judge(before, sys);
   if (owner.state === "dead") {
-    return {
-      ...status,
-      state: "stale",
-      waiters,
-      reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
-    };
+    const reason = `${FREE}, and its last holder left a record: ${owner.reason}`;
+    return { ...status, state: "stale", waiters, reason };
   }
   // By bare number another program's PID file, which locks nothing: only where the kernel lists every lock, and a
   // runtime has one.
   if (bare && owner.state === "alive" && sys.way !== undefined && placeOf(sys, path) === undefined) {
     const named =
       `it names pid ${before.pid}, as a PID file does, but that has no flock(2) lock on it: ${owner.reason}`;
-    return { path, state: "free", holders: [], waiters, reason: `${FREE}; ${named}` };
+    return { ...unnamed, state: "free", reason: `${FREE}; ${named}` };
   }
   const cause = "a Worker that was terminated, or a file system that keeps its locks to itself";
-  return {
-    ...status,
-    state: "unknown",
-    waiters,
-    reason: `${FREE} (${cause}?), but as its record says, ${owner.reason}`,
-  };
+  const reason = `${FREE} (${cause}?), but as its record says, ${owner.reason}`;
+  return { ...status, state: "unknown", waiters, reason };
 }
 
 function heldByKernel(
@@ -230,13 +229,13 @@ export function whoHolds(sys: System, path: string): InTheWay {
     status = inspectKernel(sys, path);
   } catch (error) {
     if (error instanceof SystemError) {
-      return { doubt: `the kernel refuses it, and who has it cannot be seen: ${error.message}` };
+      return { unread: true, doubt: `the kernel refuses it, and who has it cannot be seen: ${error.message}` };
     }
     throw error;
   }
-  const { state, holder, holders, reason } = status;
+  const { state, holder, unread, holders, reason } = status;
   if (state === "free" || state === "stale") return {};
-  if (!holder) return { doubt: reason };
+  if (!holder) return { unread, doubt: reason };
   if (state === "unknown") return { holder, doubt: reason };
   const owner = judge(holder, sys);
   const others = holders.length - 1;

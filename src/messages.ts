@@ -1,5 +1,5 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { Named, Refusal } from "./backend.ts";
+import type { InTheWay, Named, Refusal } from "./backend.ts";
 import {
   LockDeadlockError,
   LockHeldError,
@@ -11,9 +11,14 @@ import {
 import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
 
+/** A holder that cannot be named. */
+export const unnamed = ({ unread }: Pick<InTheWay, "unread">): string =>
+  unread ? "a holder whose record cannot be read" : "a process that left no record";
+
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
-  const { holder, others, doubt, here } = refusal.who();
+  const inTheWay = refusal.who();
+  const { holder, others, doubt, here } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
@@ -21,7 +26,7 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
     ? `held by ${holder}, which is this very process, by another Lock object`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
-    : "held by a process that left no record";
+    : `held by ${unnamed(inTheWay)}`;
   return new LockTimeoutError(
     `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, holder, doubt)}`,
     {
@@ -69,9 +74,10 @@ export function lostError(path: string, reason: string): LockLostError {
 }
 
 /** The holder cannot be asked to hand it over. */
-export function notSignalledError(path: string, signal: string, holder: LockHolder | undefined, reason: string) {
-  const by = holder ? `held by ${holder}` : "held by a process that left no record";
-  const message = `Cannot acquire ${quote(path)}: ${by}, which was not sent ${signal}, because ${reason}`;
+export function notSignalledError(path: string, signal: string, inTheWay: InTheWay, reason: string): LockHeldError {
+  const { holder } = inTheWay;
+  const by = holder ?? unnamed(inTheWay);
+  const message = `Cannot acquire ${quote(path)}: held by ${by}, which was not sent ${signal}, because ${reason}`;
   return new LockHeldError(message, { code: "ELOCKED", path, holder });
 }
 

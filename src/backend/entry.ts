@@ -36,10 +36,15 @@ export interface Entry {
   /** The owner; undefined where the file is damaged. */
   readonly holder: LockHolder | undefined;
   readonly owner: ProcessState;
+  /** A record may stand there, and cannot be read now. */
+  readonly unread?: true;
 }
 
-/** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES. */
+/** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES, and Windows with EBUSY. */
 export class Unread extends SystemError {}
+
+/** What a read on Windows answers while another open file has the content locked, as a Deno without FFI locks all of it. */
+export const isKept = (error: unknown): boolean => error instanceof Unread && error.code === "EBUSY";
 
 /** What an open with O_NONBLOCK answers while another process has a lease on the file: open(2), fcntl(2). */
 export const isLeased = (error: unknown): boolean =>
@@ -83,9 +88,10 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
     read = readContent(sys, entry);
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    if (!isLeased(error)) throw explainBeside(sys, entry, error);
-    const reason = `${quoted(entry)} cannot be read while another program has a lease on it`;
-    return { nonce: "leased", holder: undefined, owner: { state: "unknown", reason } };
+    const kept = isKept(error);
+    if (!kept && !isLeased(error)) throw explainBeside(sys, entry, error);
+    const reason = `${quoted(entry)} cannot be read while another program has ${kept ? "it locked" : "a lease on it"}`;
+    return { nonce: "unread", holder: undefined, owner: { state: "unknown", reason }, unread: true };
   }
   if (!read) return undefined;
   const { content, stat } = read;
@@ -150,9 +156,9 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
 const quoted = (path: string) => JSON.stringify(path);
 
 /** What is in the way, and why, where that is not plain from its being alive. `yet`: it does not hold it yet. */
-export function refusalBy({ nonce, holder, owner }: Entry, yet?: string): Refusal {
+export function refusalBy({ nonce, holder, owner, unread }: Entry, yet?: string): Refusal {
   const doubt = owner.state === "alive" && holder ? yet : owner.reason;
-  return { token: nonce, who: () => ({ holder, doubt }) };
+  return { token: nonce, who: () => ({ holder, doubt, unread }) };
 }
 
 /** The record of an acquisition. */

@@ -16,6 +16,7 @@ import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { perThread } from "../thread.ts";
 import {
   type Entry,
+  isKept,
   isLeased,
   linkPath,
   pidPath,
@@ -162,7 +163,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     refusal = kernelHolder(sys, path);
     held = refusal === undefined;
   } catch (error) {
-    if (!isLeased(error)) throw error;
+    if (!isLeased(error) && !isKept(error)) throw error;
     refusal = { token: undefined, who: () => whoHolds(sys, path) };
   } finally {
     if (!held) giveBack(sys, path, nonce);

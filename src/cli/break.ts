@@ -46,8 +46,8 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
     return 0;
   }
   if (status.state !== "held") return refuse(status.holder, `whether it holds the lock is ${status.state}`);
-  const { holder } = status;
-  const why = whyNotToSignal(system(), { holder });
+  const { holder, reason } = status;
+  const why = whyNotToSignal(system(), { holder, doubt: holder ? undefined : reason });
   if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
   if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
   const keepers = keepersOf(status); // while they can be seen; it may take a second

@@ -3,6 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
 import { FREE } from "../inspect.ts";
+import { unnamed } from "../messages.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
 import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
@@ -65,11 +66,13 @@ function keepers(status: LockStatus): readonly Keeper[] {
   return known;
 }
 
-/** What must be known of those who hold it together, or stand still. */
+/** What must be known of those who hold it together, stand still, or cannot be named. */
 function aboutHolders(status: LockStatus): string[] {
   const all = keepers(status);
   const goOn = howToGoOn(all);
+  const { state, unread, reason } = status;
   return [
+    ...(state === "held" && unread ? [`it is held by ${unnamed(status)}: ${printable(reason)}`] : []),
     ...(all.length > 1 ? [`it is free when each of these has released it or ended: ${named(all)}`] : []),
     ...(goOn ? [`its holder is stopped, and keeps it: ${goOn}`] : []),
   ];

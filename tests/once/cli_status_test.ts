@@ -6,6 +6,7 @@ import process from "node:process";
 import { history, Lock } from "../../mod.ts";
 import { CLI, cliEnv, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { type Place, test, within } from "../harness.ts";
+import { lease } from "../lockers.ts";
 import { onTerminal } from "../terminal.ts";
 
 /** Longer than any PID that a Linux has (PID_MAX_LIMIT). */
@@ -34,6 +35,23 @@ test("holdfast takes NAME.lock for the file of a named lock, and says so", async
     assertEquals(code, 64);
     assertStringIncludes(err, 'nightly.lock is the file of the lock "nightly"; a file here is "./nightly.lock"');
   }
+});
+
+test("holdfast status, break and run say of a holder whose record cannot be read just that, and not that it left none", async (place) => {
+  const path = place.path();
+  writeFileSync(path, "");
+  await lease(place, path); // what it keeps from being read on Linux; on Windows a Deno without FFI does
+  const words = "held by a holder whose record cannot be read";
+  const shown = await holdfast(place, "bun", ["status", path]);
+  assertMatch(
+    shown.out,
+    new RegExp(`^held +.*\\n.*: it is ${words}: (?:pid \\d+|another program) has a lease on it`, "m"),
+  );
+  const broken = await holdfast(place, "bun", ["break", "--signal", path]);
+  assertStringIncludes(broken.out, `is ${words}; it counts as held because `);
+  assertMatch(broken.err, /no SIGTERM is sent to an owner that cannot be named: .* has a lease on it/);
+  const refused = await holdfast(place, "bun", ["run", "-n", path, "true"]);
+  assertStringIncludes(refused.err, `is ${words}; it counts as held because `);
 });
 
 test("holdfast status ends with 0 free, 1 held, 2 stale, 3 unknown, and the highest of many", async (place) => {
