@@ -3,10 +3,11 @@ import { tryFlock } from "./backend/flock.ts";
 import { tryPidFile } from "./backend/pidfile.ts";
 import { removeDead } from "./backend/remove.ts";
 import type { KeptFile } from "./backend/kept.ts";
-import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
+import { LockUnsupportedError, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
 import type { LockHolder } from "./record.ts";
 import { whyNotLocal } from "./place.ts";
+import { quote } from "./sys/printable.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
 /** A process whose number alone stood in the lock file, and what is known of it, in words. */

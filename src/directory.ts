@@ -2,6 +2,7 @@
 import { nodePath } from "./builtin.ts";
 import { LockError } from "./errors.ts";
 import { env, system } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 import { SystemError } from "./sys/sys.ts";
 
 /** Nobody else may look in, or plant files. */
@@ -65,14 +66,14 @@ function absolute(name: string, path: string | undefined): string {
   if (rooted && nodePath().isAbsolute(path)) return path.replace(/(.)\/+$/, "$1"); // `..` is for the kernel to resolve
   throw new SystemError(
     "EINVAL",
-    path === undefined ? `${name} is not set` : `${name} is not an absolute path: ${path}`,
+    path === undefined ? `${name} is not set` : `${name} is not an absolute path: ${quote(path)}`,
   );
 }
 
 /** The file of a name. The suffix keeps names apart from what stands beside lock files, and from `.` and `..`. */
 export function namedPath(name: string): string {
   if (typeof name !== "string" || !/^[A-Za-z0-9._-]{1,200}$/.test(name)) {
-    const shown = typeof name === "string" ? JSON.stringify(name) : String(name);
+    const shown = typeof name === "string" ? quote(name) : String(name);
     throw new TypeError(`Cannot create a lock as its name must be 1 to 200 of A-Z a-z 0-9 . _ -: received ${shown}`);
   }
   return `${lockDirectory()}/${name}.lock`;

@@ -1,10 +1,11 @@
 /** The journal: one JSON line for whatever happened to a lock, in a file that does not grow for ever. */
 import type { LockEvent } from "./events.ts";
-import { quote, systemFailure } from "./errors.ts";
+import { systemFailure } from "./errors.ts";
 import { explainBeside } from "./explain.ts";
 import { warn } from "./messages.ts";
 import { journalPath, known, settlePath } from "./options.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 import { type OpenFile, type System, SystemError } from "./sys/sys.ts";
 
 /** A journal of more bytes becomes the old one, and the one before that goes. */

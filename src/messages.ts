@@ -1,15 +1,9 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
 import type { InTheWay, Named, Refusal } from "./backend.ts";
-import {
-  LockDeadlockError,
-  LockHeldError,
-  LockLostError,
-  LockNotHeldError,
-  LockTimeoutError,
-  quote,
-} from "./errors.ts";
+import { LockDeadlockError, LockHeldError, LockLostError, LockNotHeldError, LockTimeoutError } from "./errors.ts";
 import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
+import { printable, quote, shown } from "./sys/printable.ts";
 
 /** A holder that cannot be named. */
 export const unnamed = ({ unread }: Pick<InTheWay, "unread">): string =>
@@ -44,7 +38,7 @@ function advice(path: string, holder: LockHolder | undefined, doubt: string | un
   // Without a record of ours a child may share the lock, and keep it when its parent ends.
   return holder?.nonce
     ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
-    : `. "fuser -v ${path}" names the processes that have it open`;
+    : `. "fuser -v ${shown(path)}" names the processes that have it open`;
 }
 
 /** The wait could never end. */
@@ -99,7 +93,7 @@ export function warnOfNumber(path: string, { pid, reason }: Named): void {
 /** Tells on standard error. In Deno that throws where it is a file on a full disk: no reason to go without the lock. */
 export function warn(words: string): void {
   try {
-    console.error(`holdfast: ${words}`);
+    console.error(`holdfast: ${printable(words)}`);
   } catch {
     // Nobody can be told, and the job that makes room must not be stopped by that.
   }

@@ -2,6 +2,7 @@
 import { nodePath, url } from "./builtin.ts";
 import type { LockHolder } from "./record.ts";
 import { isWindows, signals } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 
 /** How a lock is held: alone, or together with others who hold it shared. */
 export type LockMode = "exclusive" | "shared";
@@ -85,7 +86,7 @@ export type Settings =
     readonly journal: string | undefined;
   };
 
-const show = (value: unknown) => typeof value === "string" ? JSON.stringify(value) : String(value);
+const show = (value: unknown) => typeof value === "string" ? quote(value) : String(value);
 
 function oneOf<T extends string>(name: string, value: unknown, allowed: readonly T[]): T {
   const found = allowed.find((each) => each === value);

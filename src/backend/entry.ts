@@ -7,6 +7,7 @@ import type { Refusal, Request } from "../backend.ts";
 import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
+import { quote, shown } from "../sys/printable.ts";
 import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
@@ -62,7 +63,7 @@ export function readContent(sys: Disk, path: string): { content: Content; stat: 
   if (!file) return undefined;
   try {
     const stat = file.stat();
-    if (stat.kind !== "file") throw new SystemError("EINVAL", `${quoted(path)} is a ${stat.kind}, not a file`);
+    if (stat.kind !== "file") throw new SystemError("EINVAL", `${quote(path)} is a ${stat.kind}, not a file`);
     return { content: parse(bytesOf(file)), stat };
   } finally {
     file.close();
@@ -90,7 +91,7 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
     if (!(error instanceof SystemError)) throw error;
     const kept = isKept(error);
     if (!kept && !isLeased(error)) throw explainBeside(sys, entry, error);
-    const reason = `${quoted(entry)} cannot be read while another program has ${kept ? "it locked" : "a lease on it"}`;
+    const reason = `${quote(entry)} cannot be read while another program has ${kept ? "it locked" : "a lease on it"}`;
     return { nonce: "unread", holder: undefined, owner: { state: "unknown", reason }, unread: true };
   }
   if (!read) return undefined;
@@ -105,9 +106,7 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
   return {
     nonce: standIn,
     holder: undefined,
-    owner: mayWrite
-      ? judgeDamaged(sys, path, entry, stat)
-      : { state: "unknown", reason: `${quoted(entry)} is damaged` },
+    owner: mayWrite ? judgeDamaged(sys, path, entry, stat) : { state: "unknown", reason: `${quote(entry)} is damaged` },
   };
 }
 
@@ -136,24 +135,22 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
     }
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    return { state: "unknown", reason: `${quoted(entry)} is damaged, and its age cannot be told: ${error.message}` };
+    return { state: "unknown", reason: `${quote(entry)} is damaged, and its age cannot be told: ${error.message}` };
   }
   if (!links || !now) {
     return {
       state: "unknown",
       reason:
-        `${quoted(entry)} is damaged, and on a file system without hard links its maker may be about to write it. ` +
-        `"fuser -v ${entry}" shows whether any process has it open`,
+        `${quote(entry)} is damaged, and on a file system without hard links its maker may be about to write it. ` +
+        `"fuser -v ${shown(entry)}" shows whether any process has it open`,
     };
   }
   // One clock, the file system's, which touch(1) and this machine's clock cannot move.
   const age = now.changed - stat.changed;
   return age >= 0 && age < DAMAGED_SECONDS
-    ? { state: "alive", reason: `${quoted(entry)} is damaged, and so new that it may be in the making` }
-    : { state: "dead", reason: `${quoted(entry)} is damaged, and nobody finished it` };
+    ? { state: "alive", reason: `${quote(entry)} is damaged, and so new that it may be in the making` }
+    : { state: "dead", reason: `${quote(entry)} is damaged, and nobody finished it` };
 }
-
-const quoted = (path: string) => JSON.stringify(path);
 
 /** What is in the way, and why, where that is not plain from its being alive. `yet`: it does not hold it yet. */
 export function refusalBy({ nonce, holder, owner, unread }: Entry, yet?: string): Refusal {

@@ -4,6 +4,7 @@ import { type Entry, pidPath } from "../backend/entry.ts";
 import { breakPidFile, pidFiles } from "../break.ts";
 import { whyNotToSignal } from "../handover.ts";
 import { system } from "../sys/mod.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
@@ -12,7 +13,7 @@ import { howToEnd, howToGoOn, isStopped, keepersOf, named } from "./keepers.ts";
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
 import { NAME } from "./version.ts";
-import { ago, printable, shown, signalName } from "./words.ts";
+import { ago, signalName } from "./words.ts";
 
 /** The exit status where nothing was done that should have been: refused, or not confirmed. */
 const REFUSED = 1;
@@ -38,7 +39,7 @@ async function confirmed({ values }: Parsed, question: string): Promise<boolean>
 /** Signals the holder, if it is verified to be that. */
 async function signal(parsed: Parsed, path: string, status: LockStatus, name: NodeJS.Signals): Promise<number> {
   const refuse = (holder: LockHolder | undefined, why: string) => {
-    say(`no ${name} is sent to ${about(holder)}: ${printable(why)}`);
+    say(`no ${name} is sent to ${about(holder)}: ${why}`);
     return REFUSED;
   };
   if (status.state === "free" || status.state === "stale") {
@@ -115,7 +116,7 @@ async function remove(parsed: Parsed, path: string, entries: readonly Entry[]): 
     return 0;
   }
   say(
-    `the PID file stays: it is held by ${about(outcome.holder)}${outcome.doubt ? `; ${printable(outcome.doubt)}` : ""}`,
+    `the PID file stays: it is held by ${about(outcome.holder)}${outcome.doubt ? `; ${outcome.doubt}` : ""}`,
   );
   return REFUSED;
 }

@@ -2,9 +2,10 @@
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
 import { unnamed } from "../messages.ts";
 import { isWindows } from "../sys/mod.ts";
+import { printable, quote, shown } from "../sys/printable.ts";
 import { columns, cut, sayRaw } from "./output.ts";
 import { NAME } from "./version.ts";
-import { age, ago, printable, shown, span } from "./words.ts";
+import { age, ago, span } from "./words.ts";
 
 /** Who holds a lock, and since when. */
 export function byWhom(status: LockStatus): string {
@@ -52,7 +53,7 @@ function inShort(lock: Lock): string {
   if (!holder) return `held by ${unnamed(status)}: ${printable(reason)}`;
   const held = age(holder.acquiredAt);
   const { pid, label, command } = holder;
-  return `held by pid ${pid}${label ? `, ${printable(JSON.stringify(label))}` : ""}` +
+  return `held by pid ${pid}${label ? `, ${quote(label)}` : ""}` +
     (held === undefined ? "" : ` for ${span(held)}`) + (command ? `: ${printable(command)}` : "");
 }
 

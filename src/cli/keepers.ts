@@ -3,9 +3,9 @@ import type { LockStatus } from "../../mod.ts";
 import { hasLockOf, search } from "../holders.ts";
 import { judge } from "../owner.ts";
 import { system } from "../sys/mod.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
 import { cut } from "./output.ts";
-import { printable, shown } from "./words.ts";
 
 /** A process that has the open file. */
 export interface Keeper {

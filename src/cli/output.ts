@@ -3,6 +3,7 @@ import { writeSync } from "node:fs";
 import { stripVTControlCharacters, styleText } from "node:util";
 import { block } from "../sys/block.ts";
 import { signals } from "../sys/mod.ts";
+import { printable } from "../sys/printable.ts";
 import { NAME, STATUS } from "./version.ts";
 
 /** A full pipe is tried again after so many milliseconds: somebody left it non-blocking. */
@@ -31,8 +32,14 @@ function write(fd: number, text: string): void {
 /** Writes to standard output; ends the process where nobody reads it. */
 export const print = (text: string): void => write(1, text);
 
-/** A line on standard error. */
-export const say = (text: string): void => write(2, `${NAME}: ${text}\n`);
+/** A line on standard error, which a terminal can be trusted with. */
+export const say = (text: string): void => write(2, `${NAME}: ${printable(text)}\n`);
+
+/**
+ * A JSON document, in a line. For a pipe too, because that may end at a terminal: `ssh web-1 holdfast list --json`. To a
+ * program it is the same document.
+ */
+export const toJson = (value: unknown): string => `${printable(JSON.stringify(value))}\n`;
 
 /** Text on standard error as it is. */
 export const sayRaw = (text: string): void => write(2, text);

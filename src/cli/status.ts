@@ -4,13 +4,14 @@ import { basename, resolve } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
 import { FREE } from "../inspect.ts";
 import { unnamed } from "../messages.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
 import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
-import { columns, isTerminal, paint, print } from "./output.ts";
+import { columns, isTerminal, paint, print, toJson } from "./output.ts";
 import { type Column, table } from "./table.ts";
 import { LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
-import { ago, printable, shown } from "./words.ts";
+import { ago } from "./words.ts";
 
 /** The exit status for a state: the worst of many counts. */
 const STATES = ["free", "held", "stale", "unknown"] as const satisfies LockStatus["state"][];
@@ -117,11 +118,7 @@ async function show(
   const { json, watch } = parsed.values;
   const pause = (number(parsed, "watch", LEAST_PAUSE, 86_400) ?? 2) * 1000;
   const once = (statuses: readonly LockStatus[]) =>
-    json
-      ? JSON.stringify(statuses) + "\n"
-      : statuses.length === 0
-      ? empty
-      : forPeople(statuses, naming, columns(1), !!watch);
+    json ? toJson(statuses) : statuses.length === 0 ? empty : forPeople(statuses, naming, columns(1), !!watch);
   if (!watch) {
     const statuses = collect();
     print(once(statuses));

@@ -5,9 +5,10 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { isWindows, signals, system } from "../sys/mod.ts";
+import { shown } from "../sys/printable.ts";
 import { isatty, say } from "./output.ts";
 import { STATUS } from "./version.ts";
-import { shown, signalStatus } from "./words.ts";
+import { signalStatus } from "./words.ts";
 
 /** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
 const FORWARDED = [

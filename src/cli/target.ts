@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join, sep } from "node:path";
 import { Lock, lockDirectory, type LockOptions } from "../../mod.ts";
+import { quote, shown } from "../sys/printable.ts";
 import { UsageError } from "./args.ts";
-import { shown } from "./words.ts";
 
 /** What is said of LOCK wherever it is an argument. */
 export const LOCK_HELP = 'LOCK is a path if it contains a "/" or begins with a "."; ' +
@@ -16,7 +16,7 @@ export const isPath = (given: string): boolean => given.includes("/") || given.i
 function checked<T>(given: string, call: () => T): T {
   if (!isPath(given) && given.endsWith(".lock")) {
     const name = given.slice(0, -".lock".length);
-    throw new UsageError(`${given} is the file of the lock ${JSON.stringify(name)}; a file here is "./${given}"`);
+    throw new UsageError(`${given} is the file of the lock ${quote(name)}; a file here is "./${given}"`);
   }
   try {
     return call();
@@ -25,7 +25,7 @@ function checked<T>(given: string, call: () => T): T {
     if (given === "") throw new UsageError("LOCK is empty");
     const hint = isPath(given) || /^[\w.-]{1,200}$/.test(given)
       ? ""
-      : `; a path contains a "/": ${JSON.stringify(`./${given}`)}`;
+      : `; a path contains a "/": ${quote(`./${given}`)}`;
     throw new UsageError(`${error.message}${hint}`);
   }
 }

@@ -10,6 +10,7 @@ import type { Bind } from "./abi.ts";
 import { contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
 import { named, type Permits, withoutNonce } from "./primitives.ts";
+import { quote, shown } from "./printable.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -69,7 +70,10 @@ function physical(path: string): string {
     let done = "/";
     for (const part of path.split("/")) {
       if (part === ".." && !permits("read", done)) {
-        throw new SystemError("EACCES", `where ${path} leads cannot be seen without --allow-read=${done}`);
+        throw new SystemError(
+          "EACCES",
+          `where ${quote(path)} leads cannot be seen without --allow-read=${shown(done)}`,
+        );
       }
       done = part === ".." ? nodePath().dirname(deno!.realPathSync(done)) : nodePath().join(done, part); // `!` as above
     }

@@ -6,6 +6,7 @@ import type { BigIntStats } from "node:fs";
 import { fs } from "../builtin.ts";
 import { errnoName, osErrorName } from "./errno.ts";
 import { O_NOCTTY } from "./libc.ts";
+import { quote } from "./printable.ts";
 import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
 
 /** How files are opened, by what for. Not at import: `node:fs` is loaded when it is needed. */
@@ -177,7 +178,7 @@ export function lstat(path: string): FileStat | undefined {
  */
 export const openUnresolved: Open = (path, access, mode, flock) => {
   const refuse = () => {
-    throw new SystemError("ELOOP", `${JSON.stringify(path)} is a symlink`);
+    throw new SystemError("ELOOP", `${quote(path)} is a symlink`);
   };
   if (lstat(path)?.kind === "symlink") refuse();
   const file = openFile(path, access, mode, flock);

@@ -18,6 +18,7 @@
 import { nodePath, os } from "../builtin.ts";
 import { existence, killByRuntime } from "./calls.ts";
 import { filesOf } from "./files.ts";
+import { quote } from "./printable.ts";
 import type { Runtime } from "./runtime.ts";
 import { type Disk, type Identity, type OpenFile, type System, SystemError } from "./sys.ts";
 import { windowsFiles } from "./windows/files.ts";
@@ -107,7 +108,7 @@ function withoutFfi(runtime: Runtime): Pick<Disk, "openLock" | "openRead" | "sta
     if (runtime.permits("read", path)) return fallback.stat(path);
     throw new SystemError(
       "EACCES",
-      `this process has no read permission for ${JSON.stringify(path)}: --allow-read=DIR`,
+      `this process has no read permission for ${quote(path)}: --allow-read=DIR`,
     );
   };
   return {

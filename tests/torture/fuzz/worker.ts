@@ -568,4 +568,5 @@ if (aside.length > 0 && result.failures.length < order.enough) {
 }
 const { user, system } = process.cpuUsage();
 result.cpu = (user + system) / 1e6;
-console.log(JSON.stringify(result));
+// In a line: readline takes these two for the end of one.
+console.log(JSON.stringify(result).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
