@@ -66,7 +66,7 @@ function absolute(name: string, path: string | undefined): string {
   if (rooted && nodePath().isAbsolute(path)) return path.replace(/(.)\/+$/, "$1"); // `..` is for the kernel to resolve
   throw new SystemError(
     "EINVAL",
-    path === undefined ? `${name} is not set` : `${name} is not an absolute path: ${quote(path)}`,
+    path === undefined ? `${name} is not set` : `${name} is not an absolute path: ${path}`,
   );
 }
 
