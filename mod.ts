@@ -18,7 +18,7 @@
  * @module
  */
 export { Lock } from "./src/lock.ts";
-export type { LockStatus } from "./src/inspect.ts";
+export type { LockStatus } from "./src/status.ts";
 export { scan } from "./src/scan.ts";
 export { lockDirectory } from "./src/directory.ts";
 export { history } from "./src/journal.ts";

@@ -1,5 +1,5 @@
 /** How a lock is waited for: in line, or blocking; never for oneself. */
-import type { Hold, Refusal } from "./backend.ts";
+import type { Hold, Refusal } from "./backend/contract.ts";
 import { pidPath } from "./backend/entry.ts";
 import { KeptFile } from "./backend/kept.ts";
 import { isUnder } from "./context.ts";
@@ -29,7 +29,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
     if (!butNotForItself(path, state.attempt(scoped))) return granted(state);
   }
   const kept = new KeptFile();
-  const handOver = signalHolder === undefined ? undefined : new HandOver(system(), path, signalHolder);
+  const handOver = signalHolder === undefined ? undefined : new HandOver(system(), path, signalHolder, state.describe);
   let hold: Hold | undefined, waits = false;
   try {
     await waitInLine(path, {
@@ -48,7 +48,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
         }
         return refusal;
       },
-      late: (refusal) => timeoutError(path, timeout, refusal, handOver?.remark),
+      late: (refusal) => timeoutError(path, timeout, state.describe(refusal), handOver?.remark),
       watched: () => state.choice?.taken === "pidfile" ? pidPath(path) : path,
     });
   } finally {
@@ -75,7 +75,7 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
         waits = refusal !== undefined;
         return refusal;
       },
-      late: (refusal) => timeoutError(path, timeout, refusal),
+      late: (refusal) => timeoutError(path, timeout, state.describe(refusal)),
     });
   } finally {
     kept.close();
@@ -95,7 +95,8 @@ function granted(state: State): Hold {
   return state.hold;
 }
 
-const tellWaiting = (state: State, refusal: Refusal) => state.tell("waiting", { holder: () => refusal.who().holder });
+const tellWaiting = (state: State, refusal: Refusal) =>
+  state.tell("waiting", { holder: () => state.describe(refusal).holder });
 
 function shortestPause({ settings }: State): number | undefined {
   return system().way === "flock(1)" && settings.backend !== "pidfile" ? COMMAND_PAUSE : undefined;

@@ -1,85 +1,14 @@
-/** The contract of a back end, and which one is taken. */
+/** Which back end is taken: chosen at the first try, and kept. */
 import { tryFlock } from "./backend/flock.ts";
 import { tryPidFile } from "./backend/pidfile.ts";
 import { removeDead } from "./backend/remove.ts";
+import type { Attempt, Request } from "./backend/contract.ts";
 import type { KeptFile } from "./backend/kept.ts";
 import { LockUnsupportedError, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
-import type { LockHolder } from "./record.ts";
 import { whyNotLocal } from "./place.ts";
 import { quote } from "./sys/printable.ts";
 import { type System, SystemError } from "./sys/sys.ts";
-
-/** A process whose number alone stood in the lock file, and what is known of it, in words. */
-export interface Named {
-  readonly pid: number;
-  readonly reason: string;
-}
-
-/** A lock that is held. */
-export interface Hold {
-  /** Names this hold among all others: how a thread knows that it waits for itself. */
-  readonly token: string;
-  /** The last holder, where that one died without releasing. */
-  stale: LockHolder | undefined;
-  /** Another program's PID that stood in the lock file, of one that lives. */
-  readonly named?: Named;
-  /** The descriptor that the lock belongs to, where the runtime shows one. */
-  readonly fd: number | undefined;
-  /** The file by whose change it may be lost. */
-  readonly watched: string;
-  /**
-   * Whether it is still held; a deleted file is made again, if nobody else was
-   * faster. Else why not, in words: it is given up then, and what stands there was not touched.
-   */
-  verify(): string | undefined;
-  /**
-   * Verifies, and gives it up. `parting` is called in between, while it is still
-   * held. Throws {@linkcode SystemError} where it could not be given up, and is still held.
-   */
-  release(parting?: () => void): string | undefined;
-  /**
-   * The process ends in order: removes what would report a crash to the next
-   * holder. `"held"`: until the very end, when the kernel frees it.
-   */
-  leave(): "released" | "held";
-}
-
-/** A lock that is held by another. */
-export interface Refusal {
-  /** The token of the hold that is in the way, where it can be told. */
-  readonly token: string | undefined;
-  /** Finds out who is in the way: asked when somebody wants to be told, not at every try. */
-  who(): InTheWay;
-}
-
-/** Who is in the way. */
-export interface InTheWay {
-  /** Where that is known. */
-  readonly holder?: LockHolder;
-  /** It may have left a record, which cannot be read. */
-  readonly unread?: boolean;
-  /** How many hold it beside that one. */
-  readonly others?: number;
-  /** The very Lock object that asks. */
-  readonly here?: boolean;
-  /** Why it counts as held, unless the holder is known to be alive, here. */
-  readonly doubt?: string;
-}
-
-/** What one try comes to. */
-export type Attempt =
-  /** `dead`: a PID file of a dead owner stands beside it. */
-  | { readonly hold: Hold; readonly dead?: boolean }
-  /** `early`: the kernel was not even asked. */
-  | { readonly refusal: Refusal; readonly early?: boolean };
-
-/** One lock file and how it is to be held. */
-export interface Request extends Pick<Settings, "mode" | "fileMode" | "label"> {
-  readonly path: string;
-  /** Nonces of PID files whose owners a person has declared dead. */
-  readonly declaredDead?: ReadonlySet<string>;
-}
 
 /** The errors by which a system says that there is no kernel lock to be had. */
 const NO_KERNEL_LOCK = new Set(["ENOSYS", "EOPNOTSUPP", "ENOTSUP", "ENOLCK"]);

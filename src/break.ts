@@ -4,8 +4,8 @@
  * what is known and declares the owner dead; then it is taken over as any dead
  * owner's is, so whoever took the lock in the meantime keeps it.
  */
-import type { InTheWay } from "./backend.ts";
-import { type Entry, linkPath, pidPath, readEntry } from "./backend/entry.ts";
+import type { Entry, Refusal } from "./backend/contract.ts";
+import { linkPath, pidPath, readEntry } from "./backend/entry.ts";
 import { LONGEST_CHAIN } from "./backend/pidfile.ts";
 import { takeAway } from "./backend/remove.ts";
 import { systemFailure } from "./errors.ts";
@@ -31,11 +31,11 @@ export function pidFiles(path: string): Entry[] {
  * Removes the PID file of a lock whose owner is dead, or was declared dead by
  * its nonce. An owner that is known to be alive is never removed.
  */
-export function breakPidFile(path: string, declaredDead: ReadonlySet<string>): "removed" | "gone" | InTheWay {
+export function breakPidFile(path: string, declaredDead: ReadonlySet<string>): "removed" | "gone" | Refusal {
   return failing(path, (sys, physical) => {
     const { mode, fileMode, label } = settle({ label: "holdfast break" }, path, mayAskDirectory);
     const outcome = takeAway(sys, { path: physical, mode, fileMode, label, declaredDead });
-    return "refusal" in outcome ? outcome.refusal.who() : "gone" in outcome ? "gone" : "removed";
+    return "refusal" in outcome ? outcome.refusal : "gone" in outcome ? "gone" : "removed";
   });
 }
 

@@ -3,7 +3,7 @@
  * asynchronous context. It tells a nested call from another task's.
  */
 import type { AsyncLocalStorage } from "node:async_hooks";
-import type { Hold } from "./backend.ts";
+import type { Hold } from "./backend/contract.ts";
 import { asyncHooks } from "./builtin.ts";
 import { perThread } from "./thread.ts";
 

@@ -1,6 +1,7 @@
 /** The directory where `Lock.named` keeps its files. */
 import { nodePath } from "./builtin.ts";
 import { LockError } from "./errors.ts";
+import { isInexact } from "./sys/bytes.ts";
 import { env, system } from "./sys/mod.ts";
 import { quote } from "./sys/printable.ts";
 import { SystemError } from "./sys/sys.ts";
@@ -18,7 +19,9 @@ export const DIRECTORY_MODE = 0o700;
  *
  * The trap: another user has another directory, and so another lock of the same
  * name. Where several users must exclude each other, set `HOLDFAST_DIR` for all
- * of them, to a directory that all may write.
+ * of them, to a directory that all may write. Bun reads it from a `.env` of the
+ * current directory too, so that a program may set it for itself; the command
+ * line takes no variable from there.
  *
  * @example
  * ```ts
@@ -29,7 +32,7 @@ export const DIRECTORY_MODE = 0o700;
  * ```
  *
  * @returns Its path, absolute.
- * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server), or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
+ * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server) in UTF-8, or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
  */
 export function lockDirectory(): string {
   try {
@@ -53,6 +56,7 @@ function settleDirectory(): string {
   const home = () => absolute("HOME", env("HOME"));
   if (process.platform === "darwin") return nodePath().join(home(), "Library/Application Support/holdfast");
   const state = env("XDG_STATE_HOME");
+  if (state && isInexact(state)) throw new SystemError("EINVAL", `XDG_STATE_HOME is not UTF-8: ${state}`);
   // A relative one is to be ignored (XDG Base Directory Specification).
   return nodePath().join(
     state && nodePath().isAbsolute(state) ? state : nodePath().join(home(), ".local/state"),
@@ -62,6 +66,7 @@ function settleDirectory(): string {
 
 function absolute(name: string, path: string | undefined): string {
   // On Windows `\\locks` is one too, but of the drive that happens to be the current one.
+  if (path !== undefined && isInexact(path)) throw new SystemError("EINVAL", `${name} is not UTF-8: ${path}`);
   const rooted = path !== undefined && (process.platform !== "win32" || /^(?:[A-Za-z]:|[\\/])[\\/]/.test(path));
   if (rooted && nodePath().isAbsolute(path)) return path.replace(/(.)\/+$/, "$1"); // `..` is for the kernel to resolve
   throw new SystemError(

@@ -1,11 +1,12 @@
 /**
  * Asks the holder to hand the lock over: one signal, to the one process that is
- * known to hold it. A number alone is never signalled: it may be a browser's by now.
+ * proven to hold it. A number alone is never signalled, for it may be a browser's
+ * by now; nor is a process because a record names it (`proof.ts`).
  */
-import type { InTheWay, Refusal } from "./backend.ts";
+import type { Describe, Refusal } from "./backend/contract.ts";
 import { notSignalledError } from "./messages.ts";
-import { judge } from "./owner.ts";
-import type { LockHolder } from "./record.ts";
+import { whyNotIdentified } from "./identity.ts";
+import type { InTheWay } from "./in_the_way.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
 /** A holder that was refused a signal for so long, in milliseconds, will not do better: it may have come a moment ago. */
@@ -15,30 +16,21 @@ const PATIENCE = 1_000;
 const PAUSE = 20;
 
 /** Why a process must not be signalled as the holder; undefined if it may. */
-export function whyNotToSignal(sys: System, { holder, doubt, here }: InTheWay): string | undefined {
+export function whyNotToSignal(sys: System, { holder, doubt, here, proof }: InTheWay): string | undefined {
   const self = sys.self();
   if (here || holder?.pid === self.pid) return "it is this very process";
   if (!holder) return doubt ?? "nobody can be named";
   if (doubt) return doubt;
   if (holder.nonce === undefined) return "it left no record of this library, so it cannot be verified";
-  const unknown = verifyIdentity(sys, holder);
+  const unknown = whyNotIdentified(sys, holder);
   if (unknown) return unknown;
-  const { uid } = sys.look(holder.pid) ?? {};
+  // Last, so that as little time as can be is left for the number to become another process's.
+  const { startTime, uid } = sys.look(holder.pid) ?? {};
+  if (startTime !== holder.startTime) return `process ${holder.pid} cannot be looked at`;
   if (uid === undefined || self.uid === undefined) return "its user cannot be told";
-  return uid === self.uid ? undefined : `it belongs to another user (uid ${uid}, and this process is ${self.uid}'s)`;
-}
-
-/** Not just the same number: started at the same time, in the same boot and PID namespace of the same host. */
-function verifyIdentity(sys: System, holder: LockHolder): string | undefined {
-  const self = sys.self();
-  const { state, reason } = judge(holder, sys);
-  if (state !== "alive") return reason;
-  for (const name of ["startTime", "bootId", "pidNamespace", "host"] as const) {
-    if (holder[name] === undefined) return `its record has no ${name}, so it cannot be verified`;
-    // The start time was compared with the process' own.
-    if (name !== "startTime" && self[name] === undefined) return `the ${name} of this process cannot be told`;
-  }
-  return sys.look(holder.pid)?.startTime === holder.startTime ? undefined : `process ${holder.pid} cannot be looked at`;
+  if (uid !== self.uid) return `it belongs to another user (uid ${uid}, and this process is ${self.uid}'s)`;
+  if (proof === true) return undefined;
+  return `that it holds the lock is not proven: ${proof ?? "nothing shows it"}`;
 }
 
 /** One wait that began with the wish for a signal. */
@@ -46,15 +38,17 @@ export class HandOver {
   readonly #sys: System;
   readonly #path: string;
   readonly #signal: string;
+  readonly #describe: Describe;
   #since: number | undefined;
   #sent = false;
   #asked = -Infinity;
 
   /** Nothing is sent yet. */
-  constructor(sys: System, path: string, signal: string) {
+  constructor(sys: System, path: string, signal: string, describe: Describe) {
     this.#sys = sys;
     this.#path = path;
     this.#signal = signal;
+    this.#describe = describe;
   }
 
   /** A try was refused: signals the holder, once. Throws LockHeldError where that must not be. */
@@ -62,7 +56,7 @@ export class HandOver {
     const now = performance.now();
     if (this.#sent || now - this.#asked < PAUSE) return;
     this.#asked = now;
-    const inTheWay = refusal.who();
+    const inTheWay = this.#describe(refusal);
     const { holder } = inTheWay;
     let reason = whyNotToSignal(this.#sys, inTheWay);
     if (reason === undefined && holder) {

@@ -1,5 +1,5 @@
 /** What goes with a hold for as long as it lasts: its place in the registry and in the contexts, and its guard. */
-import type { Hold } from "./backend.ts";
+import type { Hold } from "./backend/contract.ts";
 import { begin, end } from "./context.ts";
 import { guard } from "./guard.ts";
 import { forget, type Registered, remember } from "./registry.ts";

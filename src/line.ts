@@ -8,7 +8,7 @@
  * writer, and the writer for the task. Readers that overlap for ever starve a
  * writer, as with flock(2).
  */
-import type { Refusal } from "./backend.ts";
+import type { Refusal } from "./backend/contract.ts";
 import type { LockMode } from "./options.ts";
 import { block } from "./sys/block.ts";
 import { perThread } from "./thread.ts";
@@ -18,7 +18,7 @@ import { watchFile } from "./watch.ts";
 /** Refused by the very object that asks: it holds the lock, and no disk was asked. */
 export const HELD_HERE: Refusal = {
   token: undefined,
-  who: () => ({ here: true }),
+  here: true,
 };
 
 /** One waiter. */

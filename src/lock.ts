@@ -1,10 +1,14 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
 import { acquire, acquireSync } from "./acquire.ts";
+import type { Refusal } from "./backend/contract.ts";
+import { describe } from "./describe.ts";
 import { namedPath } from "./directory.ts";
-import { inspectPath, type LockStatus } from "./inspect.ts";
-import { type AcquireOptions, type LockBackend, type LockOptions, settle, settlePath } from "./options.ts";
+import { inspectPath } from "./inspect.ts";
+import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./options.ts";
+import { settlePath } from "./path.ts";
 import { type Held, mustBeFunction, run, runSync } from "./run.ts";
 import { State } from "./state.ts";
+import type { LockStatus } from "./status.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 
 /**
@@ -45,12 +49,13 @@ export class Lock implements Disposable, AsyncDisposable {
    *
    * @param path The lock file, or its file URL. Its directory must exist when the lock is acquired. A relative path is made absolute now.
    * @param options Mode, back end, label, and so on.
-   * @throws {TypeError} if the path is empty, holds a NUL, or is no file URL, or an option is of the wrong type.
+   * @throws {TypeError} if the path is empty, holds a NUL, is not UTF-8 (U+FFFD, a lone surrogate), or is no file URL, or an option is of the wrong type.
    * @throws {RangeError} if an option is out of its range.
    */
   constructor(path: string | URL, options: LockOptions = {}) {
     this.path = settlePath(path, mayAskDirectory);
-    this.#state = new State(this.path, settle(options, this.path, mayAskDirectory));
+    const describer = (refusal: Refusal) => describe(system(), this.path, refusal);
+    this.#state = new State(this.path, settle(options, this.path, mayAskDirectory), describer);
   }
 
   /**
@@ -152,8 +157,7 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Waits for the lock and blocks this thread: no timer, no promise, no
-   * JavaScript signal handler runs meanwhile.
+   * Waits for the lock and blocks this thread: no timer, no promise, no JavaScript signal handler runs meanwhile.
    *
    * @param options How long to wait.
    * @returns This object, holding the lock.

@@ -1,28 +1,29 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import type { InTheWay, Named, Refusal } from "./backend.ts";
 import { LockDeadlockError, LockHeldError, LockLostError, LockNotHeldError, LockTimeoutError } from "./errors.ts";
+import type { InTheWay, Named } from "./in_the_way.ts";
 import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
 import { printable, quote, shown } from "./sys/printable.ts";
 
 /** A holder that cannot be named. */
-export const unnamed = ({ unread }: Pick<InTheWay, "unread">): string =>
-  unread ? "a holder whose record cannot be read" : "a process that left no record";
+export function unnamed({ unread, unseen }: Pick<InTheWay, "unread" | "unseen">): string {
+  if (unread) return "a holder whose record cannot be read";
+  return unseen ? "a process that cannot be seen from here" : "a process that left no record";
+}
 
 /** The time was up. */
-export function timeoutError(path: string, timeout: number, refusal: Refusal, remark = ""): LockTimeoutError {
-  const inTheWay = refusal.who();
+export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, remark = ""): LockTimeoutError {
   const { holder, others, doubt, here } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it: release() it first, or use reentrant: true"
-    : holder?.pid === process.pid
+    : holder?.pid === process.pid && !doubt // else another namespace's process may have the same number
     ? `held by ${holder}, which is this very process, by another Lock object`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
     : `held by ${unnamed(inTheWay)}`;
   return new LockTimeoutError(
-    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, holder, doubt)}`,
+    `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, inTheWay)}`,
     {
       code: "ETIMEDOUT",
       path,
@@ -31,14 +32,21 @@ export function timeoutError(path: string, timeout: number, refusal: Refusal, re
   );
 }
 
-/** Whoever is told to end a process must be told of the right one: only where it is known to be alive, here. */
-function advice(path: string, holder: LockHolder | undefined, doubt: string | undefined): string {
-  if (doubt) return `. It counts as held because ${doubt}`;
+/** A person who is told to end a process must be told of the right one: only where it is proven to have the lock. */
+function advice(path: string, { holder, doubt, breakable, proof }: InTheWay): string {
+  if (doubt) {
+    const how = breakable
+      ? `. If no process holds it any more, "holdfast break ${shown(path)}" removes its PID file`
+      : "";
+    return `. It counts as held because ${doubt}${how}`;
+  }
   if (holder?.pid === process.pid) return "";
   // Without a record of ours a child may share the lock, and keep it when its parent ends.
-  return holder?.nonce
-    ? `. It is free as soon as that process releases it or ends ("kill ${holder.pid}" ends it)`
-    : `. "fuser -v ${shown(path)}" names the processes that have it open`;
+  if (!holder?.nonce) return `. "fuser -v ${shown(path)}" names the processes that have it open`;
+  if (proof !== true) return `. That this process holds it is not proven: ${proof ?? "nothing shows it"}`;
+  // With the first process of a system or a container all others in it end.
+  const how = holder.pid === 1 ? "" : ` ("kill ${holder.pid}" ends it)`;
+  return `. It is free as soon as that process releases it or ends${how}`;
 }
 
 /** The wait could never end. */
@@ -60,10 +68,16 @@ export function releasedError(path: string): LockNotHeldError {
   return new LockNotHeldError(message, { code: "ENOTHELD", path });
 }
 
+/** Why a lock is lost: another file has the number of its descriptor, or none. */
+export const CLOSED = "its descriptor was closed by other code in this process";
+
 /** It is gone. */
 export function lostError(path: string, reason: string): LockLostError {
+  const culprit = reason.startsWith(CLOSED)
+    ? "look for what closes descriptors that it has not opened (a second close of one number?)"
+    : "look for what deletes files there (a tmp cleaner?)";
   const message = `Cannot keep ${quote(path)}: it was lost, because ${reason}. ` +
-    "Another process may have held it at the same time; look for what deletes files there (a tmp cleaner?)";
+    `Another process may have held it at the same time; ${culprit}`;
   return new LockLostError(message, { code: "ELOST", path });
 }
 

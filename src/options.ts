@@ -1,8 +1,7 @@
 /** Options, their defaults, and their validation. */
-import { nodePath, url } from "./builtin.ts";
 import type { LockHolder } from "./record.ts";
-import { isWindows, signals } from "./sys/mod.ts";
-import { quote } from "./sys/printable.ts";
+import { settlePath, show } from "./path.ts";
+import { signals } from "./sys/mod.ts";
 
 /** How a lock is held: alone, or together with others who hold it shared. */
 export type LockMode = "exclusive" | "shared";
@@ -68,8 +67,11 @@ export interface AcquireOptions {
    * Asks the holder to hand the lock over: this signal, such as `"SIGTERM"`, is
    * sent to it, once, and then the wait goes on. Only to a holder that is
    * verified: the process of its record, by its number and start time, of this
-   * user, host, boot and PID namespace. One that stays unverified for a second
-   * is not signalled, and the wait ends with LockHeldError, which says why.
+   * user, host, boot and PID namespace, whose open files show the lock
+   * (`/proc/PID/fdinfo`). A PID file must be on a local disk, and no other user
+   * may be able to write it or a directory on the way to it. A holder that stays
+   * unverified for a second is not signalled, and the wait ends with
+   * LockHeldError, which says why.
    */
   signalHolder?: string;
 }
@@ -85,8 +87,6 @@ export type Settings =
     /** The journal's path. */
     readonly journal: string | undefined;
   };
-
-const show = (value: unknown) => typeof value === "string" ? quote(value) : String(value);
 
 function oneOf<T extends string>(name: string, value: unknown, allowed: readonly T[]): T {
   const found = allowed.find((each) => each === value);
@@ -180,50 +180,6 @@ function settleJournal(journal: LockOptions["journal"], path: string, mayAskDire
     );
   }
   return own;
-}
-
-/**
- * Checks a path and makes it absolute, so that a later `chdir` does not make it
- * another lock. Where the runtime hides the current directory (Deno without
- * `--allow-read`), a relative path stays relative.
- */
-export function settlePath(path: string | URL, mayAskDirectory: () => boolean, operation = "create a lock"): string {
-  if (path instanceof URL) {
-    if (path.protocol !== "file:") {
-      throw new TypeError(`Cannot ${operation} as its URL must be a file: received ${path}`);
-    }
-    path = url().fileURLToPath(path);
-  }
-  if (typeof path !== "string") {
-    throw new TypeError(`Cannot ${operation} as its path must be a string or a file URL: received ${show(path)}`);
-  }
-  if (path === "") throw new TypeError(`Cannot ${operation} as its path must not be empty`);
-  if (path.endsWith("/") || (path.endsWith("\\") && isWindows())) {
-    throw new TypeError(`Cannot ${operation} as its path names a directory: received ${show(path)}`);
-  }
-  // To a C function the path would end there, and be another file's.
-  if (path.includes("\0")) {
-    throw new TypeError(`Cannot ${operation} as its path must not hold a NUL: received ${show(path)}`);
-  }
-  // As it is already: `node:path` need not be loaded.
-  if (/^(?:\/[^/.][^/]*)+$/.test(path) && process.platform !== "win32") return path;
-  if (!nodePath().isAbsolute(path)) {
-    try {
-      if (!mayAskDirectory()) return path;
-      path = `${process.cwd()}/${path}`;
-    } catch {
-      return path; // the current directory was deleted: acquiring says so
-    }
-  }
-  // `a/../b` is not `b` where `a` is a symlink; that is for the kernel to resolve.
-  return path.split("/").includes("..") ? path.replace(/\/+$/, "") : nodePath().resolve(path);
-}
-
-/** The same for a directory. */
-export function settleDirectory(directory: string | URL, mayAskDirectory: () => boolean): string {
-  const path = directory instanceof URL && directory.protocol === "file:" ? url().fileURLToPath(directory) : directory;
-  const whole = typeof path === "string" && path !== "" ? `${path}/.` : path;
-  return settlePath(whole, mayAskDirectory, "scan a directory");
 }
 
 /** Checks a timeout; absent is for ever. */

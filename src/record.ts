@@ -19,12 +19,14 @@ export interface HolderFields {
   readonly startTime?: string;
   /** The machine's boot, as the kernel names it. */
   readonly bootId?: string;
-  /** The PID namespace (a container has its own). */
+  /** The PID namespace (a container has its own), or the name of a system that has none. */
   readonly pidNamespace?: string;
-  /** The time namespace, if it is not the machine's first: start times of two cannot be compared. */
+  /** The time namespace: start times of two cannot be compared. */
   readonly timeNamespace?: string;
   /** Host name. */
   readonly host?: string;
+  /** What a PID file lies on, as its writer saw it: `"local"`, the name of another file system, or `"unknown"`. */
+  readonly fileSystem?: string;
   /** User id. */
   readonly uid?: number;
   /** Command line; a long one is cut. */
@@ -47,6 +49,7 @@ const TEXT_FIELDS = [
   "pidNamespace",
   "timeNamespace",
   "host",
+  "fileSystem",
   "command",
   "runtime",
   "acquiredAt",
@@ -61,12 +64,14 @@ export class LockHolder implements HolderFields {
   declare readonly startTime?: string;
   /** The machine's boot, as the kernel names it. */
   declare readonly bootId?: string;
-  /** The PID namespace (a container has its own). */
+  /** The PID namespace (a container has its own), or the name of a system that has none. */
   declare readonly pidNamespace?: string;
-  /** The time namespace, if it is not the machine's first: start times of two cannot be compared. */
+  /** The time namespace: start times of two cannot be compared. */
   declare readonly timeNamespace?: string;
   /** Host name. */
   declare readonly host?: string;
+  /** What a PID file lies on, as its writer saw it: `"local"`, the name of another file system, or `"unknown"`. */
+  declare readonly fileSystem?: string;
   /** User id. */
   declare readonly uid?: number;
   /** Command line; a long one is cut. */

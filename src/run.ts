@@ -1,5 +1,5 @@
 /** A function that runs while the lock is held. */
-import type { Hold } from "./backend.ts";
+import type { Hold } from "./backend/contract.ts";
 import { under } from "./context.ts";
 import type { State } from "./state.ts";
 import { quote } from "./sys/printable.ts";

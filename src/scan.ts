@@ -2,10 +2,12 @@
 import { nodePath } from "./builtin.ts";
 import { reasonOf, systemFailure } from "./errors.ts";
 import { explain, explainList } from "./explain.ts";
-import { either, inspectKernel, inspectPidFile, judgeKernel, type LockStatus, remark } from "./inspect.ts";
-import { settleDirectory } from "./options.ts";
+import { inspectKernel, inspectPidFile, judgeKernel } from "./inspect.ts";
+import { settleDirectory } from "./path.ts";
 import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "./record.ts";
+import { either, inPlace, type LockStatus, viewOf } from "./status.ts";
+import { isInexact } from "./sys/bytes.ts";
 import { LockTable } from "./sys/locks.ts";
 import { isWindows, mayAskDirectory, system } from "./sys/mod.ts";
 import { NONCED } from "./sys/primitives.ts";
@@ -20,8 +22,8 @@ import { type System, SystemError } from "./sys/sys.ts";
  * files are left out.
  *
  * Guaranteed: files and processes that vanish meanwhile disturb nothing. Not
- * guaranteed: that all states are of one moment. A lock that cannot be read is
- * `"unknown"`, with the reason.
+ * guaranteed: that all states are of one moment. A lock that cannot be read, or
+ * whose name is not UTF-8, is `"unknown"`, with the reason.
  *
  * @example
  * ```ts
@@ -59,6 +61,12 @@ function remembering(sys: System): System {
   };
 }
 
+/** Of a name that the runtime could not show as it is. */
+const INEXACT = new SystemError(
+  "EILSEQ",
+  "its name is not UTF-8, so it cannot be looked at here; flock(1) can lock it",
+);
+
 /** A file that may be a lock, as it was found. */
 interface Found {
   readonly path: string;
@@ -84,19 +92,20 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
     const path = nodePath().join(directory, name);
     return {
       path,
-      reading: names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
+      // The file of the name that is shown would be another one.
+      reading: isInexact(name) ? INEXACT : names.has(name) ? lookAt(sys, path, readsEmpty) : undefined,
       hasPidFile: names.has(`${name}.pid`),
     };
   });
   // After all the records, and once: see judgeKernel.
   const text = sys.kernelLocks();
   const table = text === undefined ? undefined : new LockTable(text, sys.mounts());
-  const where = remark(sys, within); // asked once, not once a lock
+  const view = viewOf(sys, within); // asked once, not once a lock
   return found.flatMap((each) => {
     const status = statusOf(sys, each, table);
     if (!status) return [];
     const path = nodePath().join(given, nodePath().basename(each.path));
-    return [{ ...status, path, reason: status.reason + where }];
+    return [{ ...inPlace(status, view), path }];
   });
 }
 
@@ -129,7 +138,7 @@ function statusOf(sys: System, { path, reading, hasPidFile }: Found, table: Lock
     return kernel ? either(kernel, pidFile) : pidFile;
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    const unknown: LockStatus = { path, state: "unknown", holders: [], reason: reasonOf(error) };
+    const unknown: LockStatus = { path, state: "unknown", complete: false, holders: [], reason: reasonOf(error) };
     return isNamed ? unknown : undefined;
   }
 }

@@ -1,6 +1,7 @@
 /** The state machine behind a Lock: idle, held, lost; how often; and by which task. */
 import { nodePath } from "./builtin.ts";
-import { type Attempt, Choice, type Hold, type Refusal, type Request } from "./backend.ts";
+import { Choice } from "./backend.ts";
+import type { Attempt, Describe, Hold, Refusal, Request } from "./backend/contract.ts";
 import type { KeptFile } from "./backend/kept.ts";
 import { isUnder } from "./context.ts";
 import { DIRECTORY_MODE } from "./directory.ts";
@@ -25,6 +26,8 @@ const losses = new WeakMap<Hold, LockLostError>();
 export class State {
   readonly path: string;
   readonly settings: Settings;
+  /** Finds out who is in the way. */
+  readonly describe: Describe;
   readonly #request: Request;
   choice: Choice | undefined;
   #holding: Holding | undefined;
@@ -43,9 +46,10 @@ export class State {
   #runs = 0;
 
   /** For a path and settings; touches nothing. */
-  constructor(path: string, settings: Settings) {
+  constructor(path: string, settings: Settings, describe: Describe) {
     this.path = path;
     this.settings = settings;
+    this.describe = describe;
     this.#request = { ...settings, path };
   }
 

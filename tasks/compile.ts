@@ -2,22 +2,11 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { tool } from "../tests/tools.ts";
+import { makeExecutable } from "./executable.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const executable = here("../dist/holdfast");
 
 mkdirSync(here("../dist"), { recursive: true });
-execFileSync(tool("bun"), [
-  "build",
-  "--compile",
-  "--minify",
-  "--bytecode",
-  "--format=esm",
-  `--outfile=${executable}`,
-  here("../src/cli/main.ts"),
-], {
-  stdio: ["ignore", "inherit", "inherit"],
-  cwd: here("../dist"), // where it leaves what it needs while it builds
-});
+makeExecutable(executable, "--minify", "--bytecode", "--format=esm");
 console.log(execFileSync(executable, ["version"], { encoding: "utf8" }).trim(), "in", executable);

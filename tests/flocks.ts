@@ -1,8 +1,8 @@
 /** `holdfast flock` in each runtime, compiled, and the real flock(1), for the tests that compare them. */
-import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { makeExecutable } from "../tasks/executable.ts";
 import { deno, onPath, tool } from "./tools.ts";
 
 /** The program, from the top of the repository, and what stands before flock's arguments. */
@@ -23,10 +23,7 @@ export const FLOCKS: Readonly<Record<"deno" | "bun" | "node26" | "flock", () => 
 /** An executable file made with `bun build --compile`, as a command like those above. */
 export function compiled(directory: string): string[] {
   const file = join(directory, "holdfast");
-  execFileSync(tool("bun"), ["build", "--compile", program[0], "--outfile", file], {
-    cwd: directory,
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  makeExecutable(file);
   return [file, ...before];
 }
 

@@ -4,10 +4,12 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
+import { placeOf } from "../src/place.ts";
+import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
-import { deadOwner, kinds, leave, startTimeOf, until } from "./pid_files.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
 
 /** What an agent answers to "look". */
 type Look = LockStatus & { phrases: string[] };
@@ -46,12 +48,16 @@ test("descriptorLocks() tells what may not be seen from what is not there", () =
     list: () => files && [".", "..", ...Object.keys(files)],
     text: (file) => hidden ? undefined : files?.[file.split("/")[4]],
     link: () => undefined,
+    stat: () => undefined,
     ps: () => undefined,
   });
   const line = "1: FLOCK  ADVISORY  WRITE 7 fe:00:1 0 EOF";
   const files = { 0: "pos:\t0\n", 1: `pos:\t0\nlock:\t${line}\n`, 2: `lock:\t${line}\nlock:\t${line}\n` };
-  assertEquals(descriptorLocks(7, reader(files)), `${line}\n`.repeat(3));
-  assertEquals(descriptorLocks(7, reader({})), "", "it has nothing open");
+  assertEquals(descriptorLocks(7, reader(files)), [
+    { fd: "1", locks: `${line}\n` },
+    { fd: "2", locks: `${line}\n`.repeat(2) },
+  ]);
+  assertEquals(descriptorLocks(7, reader({})), [], "it has nothing open");
   // Older kernels list another user's descriptors, and refuse each.
   for (const hides of [reader(undefined), reader(files, true)]) assertEquals(descriptorLocks(7, hides), undefined);
 });
@@ -251,7 +257,7 @@ test("inspect() names the holder of a PID file, and of a stale one the dead one,
 
 test("inspect() calls a lock unknown whose PID file or record is another host's, and one that a dead process left on this one stale", ({ path }) => {
   for (
-    const [name, fields, state] of [["there", { host: "some-other-host" }, "unknown"], ["here", {}, "stale"]] as const
+    const [name, fields, state] of [["there", ELSEWHERE, "unknown"], ["here", {}, "stale"]] as const
   ) {
     for (const file of [name, `${name}2.pid`]) leave(path(file), deadOwner(fields));
     for (const status of [Lock.inspect(path(name)), Lock.inspect(path(`${name}2`))]) {
@@ -261,13 +267,41 @@ test("inspect() calls a lock unknown whose PID file or record is another host's,
   }
 });
 
+/** Of a Deno without FFI: it does not say where it ran. */
+const BLIND = { bootId: undefined, pidNamespace: undefined, timeNamespace: undefined, host: undefined };
+
+test("inspect() calls a record stale that does not say where its writer ran, as the kernel shows no lock of any, and its PID file unknown", ({ path }) => {
+  leave(path("record"), deadOwner(BLIND));
+  leave(path("file.pid"), deadOwner(BLIND));
+  leave(path("living"), ownerOf(process.pid, BLIND));
+  const seen = ["record", "file", "living"].map((name) => Lock.inspect(path(name)));
+  const isSure = system().fileSystem(path(".")) === "local";
+  assertEquals(seen.map(({ state }) => state), [isSure ? "stale" : "unknown", "unknown", "unknown"]);
+  if (isSure) assertMatch(said(seen[0].reason), /there is no process \d+$/);
+  assertMatch(seen[1].reason, /its record has no pidNamespace/);
+});
+
+test("inspect() does not take another PID namespace's record for that of a holder that has the same number here", async (place) => {
+  const { path, child } = place;
+  for (
+    const [name, fields, isIts] of [["blind", BLIND, true], ["there", { pidNamespace: "4026539999" }, false]] as const
+  ) {
+    const holder = child("flock", ["-F", path(name), "sh", "-c", "echo granted; exec cat"]);
+    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    const record = ownerOf(holder.pid, fields);
+    leave(path(name), record);
+    const status = Lock.inspect(path(name));
+    assertEquals([status.state, pids(status)], ["held", [holder.pid]]);
+    assertEquals(status.holder?.nonce === record.nonce, isIts, status.reason);
+  }
+});
+
 test("inspect() tells of the lock file or of the PID file beside it, whichever says more", ({ path }) => {
-  const there = { host: "some-other-host" };
   for (
     const [name, record, pidFile, state, backend] of [
       ["dead beside dead", {}, {}, "stale", "flock"],
-      ["dead beside unknown", there, {}, "unknown", "flock"],
-      ["unknown beside dead", {}, there, "unknown", "pidfile"],
+      ["dead beside unknown", ELSEWHERE, {}, "unknown", "flock"],
+      ["unknown beside dead", {}, ELSEWHERE, "unknown", "pidfile"],
       ["dead beside free", undefined, {}, "stale", "pidfile"],
     ] as const
   ) {
@@ -316,6 +350,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   const { dir, path } = place;
   execFileSync("chmod", ["755", dir]);
   const user = await stranger(place);
+  const isLocal = placeOf(system(), path()) === undefined;
   const modes = [["open", 0o644], ["closed", 0o600]] as const;
   for (const [name, fileMode] of modes) {
     const lock = new Lock(path(name), { fileMode }).acquireSync();
@@ -323,6 +358,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
     const { state, backend, mode, holder, reason } = status;
     assertEquals([state, backend, mode, pids(status)], ["held", "flock", "exclusive", [process.pid]], reason);
     assertEquals(holder?.nonce !== undefined, name === "open", "the record, where it may be read");
+    if (isLocal) assertEquals(status.complete, name === "open", "a child may have it too");
     assert(holder?.command && status.phrases[0].startsWith(`pid ${process.pid} (${holder.command})`));
     if (name === "closed") assertMatch(reason, /which files pid \d+ has open cannot be seen from here/);
     lock.release();
@@ -342,7 +378,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   // Whoever took it is gone, and who has it now is hidden: nobody is named rather than somebody wrong.
   const { heir } = await killedFlock(place, path("orphan"));
   const orphan = await look(user, path("orphan"));
-  assertEquals([orphan.state, orphan.holders], ["held", []]);
+  assertEquals([orphan.state, orphan.complete, orphan.holders], ["held", false, []]);
   assertMatch(said(orphan.reason), /has ended; who has the same open file cannot be seen from here$/);
   await end(heir, dir);
 });

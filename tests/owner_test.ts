@@ -1,4 +1,4 @@
-/** Is a record's owner alive, dead or unknown: PROTOCOL.md's seven rules, CASES rows 9 to 13, 16 and 18. */
+/** Is a record's owner alive, dead or unknown: owner.ts's rules on real processes. All facts: owner_table_test.ts. */
 import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync } from "node:fs";
 import process from "node:process";
@@ -25,11 +25,13 @@ import {
 
 interface Case {
   readonly owner: (place: Place, judge: number) => HolderFields | Promise<HolderFields>;
+  /** What it is on a local disk; elsewhere an owner that needs one is unknown. */
   readonly state: "alive" | "dead" | "unknown";
   readonly reason: RegExp;
+  readonly needsLocal?: boolean;
 }
 
-const BEFORE = { bootId: "00000000-0000-4000-8000-000000000000" };
+const BEFORE = { bootId: "00000000-0000-4000-8000-000000000000", fileSystem: "local" };
 const ELSEWHERE = { host: "some-other-host" };
 const CONTAINER = { pidNamespace: "4026539999" };
 const LATER = /belongs to a later process now/;
@@ -81,26 +83,54 @@ const CASES: Record<string, Case> = {
     owner: (place) => ownerOf(sleeper(place), BEFORE),
     state: "dead",
     reason: /^the machine was restarted since$/,
+    needsLocal: true,
   },
-  "a container, from before a restart of the machine": {
-    owner: (place) => ownerOf(sleeper(place), { ...BEFORE, ...CONTAINER }),
-    state: "dead",
-    reason: /^the machine was restarted since$/,
+  "a container, from before a restart of the machine, or a system container with a boot id of its own": {
+    owner: () => deadOwner({ ...BEFORE, ...CONTAINER }),
+    state: "unknown",
+    reason: /another PID namespace \(a container\?\); there, "ps -o pid,lstart,args -p \d+" shows/,
   },
   "another boot of a host without a name": {
-    owner: (place) => ownerOf(sleeper(place), { ...BEFORE, host: undefined }),
-    state: "alive",
-    reason: ALIVE,
+    owner: () => deadOwner({ ...BEFORE, host: undefined }),
+    state: "unknown",
+    reason: /another boot, of this machine or of another one; there, "ps -o pid,lstart,args -p \d+" shows/,
+  },
+  "another boot, of a guest that has the host's name and a folder of the host": {
+    owner: () => deadOwner({ ...BEFORE, fileSystem: "vboxsf" }),
+    state: "unknown",
+    reason: /another boot, of this machine or of another one; there,/,
   },
   "another boot of another host": {
     owner: () => deadOwner({ ...BEFORE, ...ELSEWHERE }),
     state: "unknown",
     reason: /another host; there, "ps -o pid,lstart,args -p \d+" shows/,
   },
-  "another host, with the number of a process that has ended here": {
+  "a process that has ended, of a host that was called otherwise then": {
     owner: () => deadOwner(ELSEWHERE),
+    state: "dead",
+    reason: GONE,
+    needsLocal: true,
+  },
+  "a live process, of a host that was called otherwise then": {
+    owner: (place) => ownerOf(sleeper(place), ELSEWHERE),
+    state: "alive",
+    reason: ALIVE,
+    needsLocal: true,
+  },
+  "a process that has ended, whose record has no boot id": {
+    owner: () => deadOwner({ bootId: undefined }),
     state: "unknown",
-    reason: /another host; there, "ps -o pid,lstart,args -p \d+" shows/,
+    reason: /its record has no bootId .*; where it runs, "ps -o pid,lstart,args -p \d+" shows/,
+  },
+  "a process that has ended, whose record has no PID namespace": {
+    owner: () => deadOwner({ pidNamespace: undefined }),
+    state: "unknown",
+    reason: /its record has no pidNamespace \(written by Deno without --allow-ffi\?\); where it runs,/,
+  },
+  "a live process with another start time, whose record has no time namespace": {
+    owner: (place) => ownerOf(sleeper(place), { startTime: "1", timeNamespace: undefined }),
+    state: "unknown",
+    reason: /whether it started in this time namespace cannot be told; where it was started, "ps -o/,
   },
   "another PID namespace, with the number of a process that has ended here": {
     owner: () => deadOwner(CONTAINER),
@@ -126,19 +156,20 @@ const CASES: Record<string, Case> = {
 
 for (const [what, { owner, state, reason }] of Object.entries(CASES)) {
   test(`judge() says ${state} of ${what}`, async (place) => {
-    const verdict = judge(await owner(place, process.pid), system());
+    const verdict = judge(await owner(place, process.pid), system(), "local");
     assertMatch(verdict.reason, reason);
     assertEquals(verdict.state, state);
   });
 }
 
-/** Deno without FFI may not ask, and knows neither its own host nor its namespace. */
+/** Deno without FFI may not ask, and knows neither its own host nor its namespace: another's number may be its own. */
 const MAY_NOT_ASK = /It counts as held because this process may not ask whether another one lives/;
 
 /** A try by the kernel's lock, which looks at the PID file, and then by PID file. */
 async function tries(place: Place, agent: Agent, what: string): Promise<void> {
   const { dir, path } = place;
-  const { owner, state, reason } = CASES[what];
+  const { owner, state, reason, needsLocal } = CASES[what];
+  if (needsLocal && system().fileSystem(dir) !== "local") return;
   const dead = state === "dead" && agent.kind !== "deno-no-ffi";
   const file = path("a.lock.pid");
   const fields = await owner(place, agent.pid);
@@ -166,7 +197,8 @@ async function tries(place: Place, agent: Agent, what: string): Promise<void> {
   const late = agent.call("acquire", { name: "lock", options: { timeout: 0 } });
   const { name, code, holder, message } = await assertRejects(() => late, AgentError);
   assertEquals([name, code, holder.pid], ["LockTimeoutError", "ETIMEDOUT", fields.pid], what);
-  const words = agent.kind === "deno-no-ffi" && fields.pid !== agent.pid
+  const knowsNothing = agent.kind === "deno-no-ffi" && fields.nonce !== undefined;
+  const words = knowsNothing || (agent.kind === "deno-no-ffi" && fields.pid !== agent.pid)
     ? MAY_NOT_ASK
     : state === "unknown"
     ? reason

@@ -38,6 +38,9 @@ export function ownerOf(pid: number, other: Partial<HolderFields> = {}): HolderF
   };
 }
 
+/** What another host's record differs in: the name alone may be an old one of this host. */
+export const ELSEWHERE = { host: "some-other-host", bootId: "11111111-2222-4333-8444-555555555555" };
+
 /** What a process that has ended left. */
 export const deadOwner = (other: Partial<HolderFields> = {}): HolderFields => ({
   ...ownerOf(process.pid),

@@ -8,7 +8,7 @@ import { Lock } from "../mod.ts";
 import { encode } from "../src/record.ts";
 import { type Kind, ownKind, type Place, SLOW, test, within } from "./harness.ts";
 import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
-import { deadOwner, kinds, leave, names, nonce, ownerOf, recordIn, sleeper } from "./pid_files.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, names, nonce, ownerOf, recordIn, sleeper } from "./pid_files.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -209,7 +209,7 @@ test("tryAcquire() removes its own litter at a takeover, and nothing that looks 
       [`a.lock.pid.tmp-99999999999-${nonce()}`]: "",
       [`a.lock.pid.tmp-${live.pid}-${nonce()}`]: encode(live),
       [`a.lock.pid.tmp-${live.pid}-${nonce().slice(2)}00`]: "",
-      [`a.lock.pid.tmp-${dead.pid}-${nonce().slice(2)}11`]: encode({ ...dead, host: "elsewhere" }),
+      [`a.lock.pid.tmp-${dead.pid}-${nonce().slice(2)}11`]: encode({ ...dead, ...ELSEWHERE }),
       [`b.lock.pid.${nonce()}`]: encode(dead),
       [`b.lock.pid.tmp-${dead.pid}-${nonce()}`]: encode(dead),
       [`x-a.lock.pid.${nonce()}`]: encode(dead),

@@ -73,6 +73,6 @@ test("acquire() and inspect() of a path that a terminal could be misled by show 
 });
 
 test("LockTimeoutError's suggested command names a file for the shell, whatever it is called", () => {
-  const { message } = timeoutError("/srv/$(reboot) \x9b.lock", 0, { token: undefined, who: () => ({}) });
+  const { message } = timeoutError("/srv/$(reboot) \x9b.lock", 0, {});
   assertStringIncludes(message, `"fuser -v '/srv/$(reboot) \\u009b.lock'" names`);
 });

@@ -4,11 +4,14 @@
  * holder, onStale that releases.
  */
 import { unlinkSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockLostError, LockNotHeldError, LockTimeoutError } from "../mod.ts";
 import { type Child, type Place, test, within } from "./harness.ts";
 import { failure, partyOf } from "./lockers.ts";
-import { deadOwner, kinds, leave, names, ownerOf, sleeper } from "./pid_files.ts";
+import { timeoutError } from "../src/messages.ts";
+import { type HolderFields, LockHolder } from "../src/record.ts";
+import { deadOwner, kinds, leave, names, nonce, ownerOf, sleeper } from "./pid_files.ts";
 
 const BACKENDS = ["flock", "pidfile"] as const;
 
@@ -148,3 +151,25 @@ while True:
         length = int.from_bytes(data[12:16], sys.byteorder)
         print(data[16:16 + length].rstrip(b"\\0").decode())
         data = data[16 + length:]`;
+
+test("timeoutError() recommends to end a process only where it is known which one that is", () => {
+  const told = (fields: Partial<HolderFields>, other: object = {}) => {
+    const holder = new LockHolder({ pid: 4711, startTime: "100", nonce: nonce(), ...fields });
+    return timeoutError("/l", 0, { holder, ...other }).message;
+  };
+  assertStringIncludes(told({}, { proof: true }), '("kill 4711" ends it)');
+  assertEquals(/kill/.test(told({ pid: 1 }, { proof: true })), false); // the first process of a container
+  // Not proven to have the lock; and another program's number.
+  for (const fields of [{}, { startTime: undefined }, { nonce: undefined }]) {
+    assertEquals(/kill/.test(told(fields)), false, told(fields));
+  }
+  // Of another PID namespace, also where it has our own number.
+  for (const pid of [4711, 1, process.pid]) {
+    const message = told({ pid }, { doubt: "it runs elsewhere", breakable: true });
+    assertEquals(/kill|this very process/.test(message), false, message);
+    assertStringIncludes(
+      message,
+      'held because it runs elsewhere. If no process holds it any more, "holdfast break /l"',
+    );
+  }
+});

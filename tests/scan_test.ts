@@ -7,7 +7,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { Lock, LockError, type LockStatus, scan } from "../mod.ts";
 import { type Kind, ownKind, type Place, test, within } from "./harness.ts";
 import { failure, openIn, snapshot } from "./lockers.ts";
-import { deadOwner, kinds, leave, nonce } from "./pid_files.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, nonce } from "./pid_files.ts";
 
 /** What is told of each, by its name; the names in the order in which they were told. */
 function byName(directory: string, statuses: LockStatus[]): Record<string, LockStatus> {
@@ -38,8 +38,8 @@ test("scan() tells the state and the holder of every lock in a directory, in the
   const reader = new Lock(path("reader.lock"), { mode: "shared" }).acquireSync();
   writeFileSync(path("command"), "the user's data\n");
   const command = await byFlock(place, path("command"));
-  leave(path("elsewhere.lock.pid"), deadOwner({ host: "some-other-host" }));
-  leave(path("record-elsewhere"), deadOwner({ host: "some-other-host" }));
+  leave(path("elsewhere.lock.pid"), deadOwner(ELSEWHERE));
+  leave(path("record-elsewhere"), deadOwner(ELSEWHERE));
   writeFileSync(path("damaged.lock.pid"), '4711\n{"holdfast":1');
   writeFileSync(path("bare.lock.pid"), "1\n");
 

@@ -6,7 +6,15 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Lock } from "../mod.ts";
 import { LockTable } from "../src/sys/locks.ts";
 import { system } from "../src/sys/mod.ts";
-import { look, parsePs, parseStat, type Reader, surroundings } from "../src/sys/proc.ts";
+import {
+  look,
+  namespaceOf,
+  parsePs,
+  parseStat,
+  type Reader,
+  showsOwnNamespace,
+  surroundings,
+} from "../src/sys/proc.ts";
 import type { FileStat } from "../src/sys/sys.ts";
 import { ownKind, test } from "./harness.ts";
 
@@ -37,7 +45,14 @@ test("parseStat() is undefined for a text that ends too early", () => {
 const reader = (files: Record<string, string>, ps?: string): Reader & { asked: string[][] } => {
   const asked: string[][] = [];
   const text = (path: string) => files[path];
-  return { asked, text, link: text, list: () => undefined, ps: (args) => (asked.push(args), ps) };
+  return {
+    asked,
+    text,
+    link: text,
+    list: () => undefined,
+    stat: () => undefined,
+    ps: (args) => (asked.push(args), ps),
+  };
 };
 
 test("look() on Linux reads stat, status and cmdline", () => {
@@ -170,16 +185,34 @@ test("parsePs() is undefined for what is no line of ps", () => {
 
 test("surroundings() are the boot and the PID namespace, and nothing where they are hidden", () => {
   const files = { "/proc/sys/kernel/random/boot_id": "198cc724\n", "/proc/self/ns/pid": "pid:[4026531836]" };
-  const here = { bootId: "198cc724", pidNamespace: "4026531836", timeNamespace: undefined };
+  const here = { bootId: "198cc724", pidNamespace: "4026531836", timeNamespace: undefined }; // not known, so not the first
   assertEquals(surroundings(reader(files)), here);
-  // The machine's first time namespace needs no name; another is named.
   const time = (number: string) => surroundings(reader({ ...files, "/proc/self/ns/time": `time:[${number}]` }));
-  assertEquals(time("4026531834"), here);
+  assertEquals(time("4026531834"), { ...here, timeNamespace: "4026531834" });
   assertEquals(time("4026532000"), { ...here, timeNamespace: "4026532000" });
+  // A kernel that knows none has one clock; one that hides them may have many.
+  const listing = (names: string[] | undefined) => surroundings({ ...reader(files), list: () => names }).timeNamespace;
+  assertEquals([["mnt", "pid"], ["pid", "time"], undefined].map(listing), ["4026531834", undefined, undefined]);
   const nothing = { bootId: undefined, pidNamespace: undefined, timeNamespace: undefined };
   assertEquals(surroundings(reader({})), nothing);
   const odd = { "/proc/sys/kernel/random/boot_id": "\n", "/proc/self/ns/pid": "mnt:[1]" };
   assertEquals(surroundings(reader(odd)), nothing);
+});
+
+test("showsOwnNamespace() is false where the numbers in /proc are those of another PID namespace", () => {
+  const shows = (status: string | undefined) =>
+    showsOwnNamespace(reader(status === undefined ? {} : { "/proc/self/status": `Name:\tx\n${status}PPid:\t1\n` }), 7);
+  assertEquals(shows("Pid:\t7\nNSpid:\t7\n"), true);
+  assertEquals(shows("Pid:\t7\n"), true); // before Linux 4.1
+  assertEquals(shows("Pid:\t4711\n"), false);
+  assertEquals(shows("Pid:\t4711\nNSpid:\t4711\t7\n"), false); // an outer one's
+  assertEquals(shows("Pid:\t7\nNSpid:\t7\t7\n"), false); // its number there happens to be the same
+  assertEquals(shows(undefined), false); // an inner one's, where this process has no number
+});
+
+test("namespaceOf() is the system's name on macOS, and on FreeBSD whether it is a jail, if that is known", () => {
+  assertEquals([true, false, undefined].map((jailed) => namespaceOf("freebsd", jailed)), ["jail", "host", undefined]);
+  assertEquals([namespaceOf("darwin", undefined), namespaceOf("linux", undefined)], ["darwin", undefined]);
 });
 
 /** A file of that device and inode; the rest is not looked at. */

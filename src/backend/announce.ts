@@ -1,6 +1,7 @@
 /** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
-import type { Named, Request } from "../backend.ts";
-import { judge } from "../owner.ts";
+import type { Request } from "./contract.ts";
+import type { Named } from "../in_the_way.ts";
+import { judgeNumber } from "../owner.ts";
 import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { recordOf } from "./entry.ts";
@@ -16,19 +17,19 @@ export interface Announcement {
   readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
-  /** Clears our record, and nothing that anybody else wrote over it. */
-  clear(): void;
+  /** Clears our record, and nothing that anybody else wrote over it; whether it was there. */
+  clear(): boolean;
 }
 
 /** Of a hold that has no record: a shared one, or on a file that is not ours to write. */
-export const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear() {} };
+export const NOTHING: Announcement = { stale: undefined, takeBack() {}, clear: () => false };
 
 /** Writes the record, where that may be. */
 export function announce(sys: System, file: OpenFile, writable: boolean, request: Request): Announcement {
   const before = file.read(RECORD_LIMIT + 1); // 4
   const content = parse(before);
   const pid = barePid(content);
-  const owner = pid === undefined ? undefined : judge({ pid }, sys);
+  const owner = pid === undefined ? undefined : judgeNumber(pid, undefined, sys);
   // Who lives has not died. (Without the right to ask, it is taken for the last holder, as every record is.)
   const named = pid !== undefined && owner?.state === "alive" ? { pid, reason: owner.reason } : undefined;
   const stale = "holder" in content && !named ? content.holder : undefined;
@@ -51,11 +52,15 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
     stale,
     named,
     takeBack: () => ignoringFailure(() => replace(before)),
-    clear: () =>
+    clear() {
+      let found = false;
       ignoringFailure(() => {
         // The user may have written data into the file that is locked: it is theirs now.
-        if (sameBytes(file.read(RECORD_LIMIT + 1), record)) file.empty();
-      }),
+        found = sameBytes(file.read(RECORD_LIMIT + 1), record);
+        if (found) file.empty();
+      });
+      return found;
+    },
   };
 }
 

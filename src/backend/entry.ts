@@ -3,10 +3,11 @@
  * and whether the owner that one names is alive.
  */
 import { nodePath } from "../builtin.ts";
-import type { Refusal, Request } from "../backend.ts";
+import type { Entry, Refusal, Request } from "./contract.ts";
 import { explainBeside } from "../explain.ts";
 import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
+import { holdsHere } from "../registry.ts";
 import { quote, shown } from "../sys/printable.ts";
 import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
@@ -29,17 +30,6 @@ const NAME_LIMIT = 255;
 export const pidPath = (path: string): string => `${path}.pid`;
 export const linkPath = (path: string, nonce: string): string => `${path}.pid.${nonce}`;
 export const temporaryPath = (path: string, pid: number, nonce: string): string => `${path}.pid.tmp-${pid}-${nonce}`;
-
-/** One of them, read and judged. */
-export interface Entry {
-  /** The record's nonce, or what stands for it where there is none. */
-  readonly nonce: string;
-  /** The owner; undefined where the file is damaged. */
-  readonly holder: LockHolder | undefined;
-  readonly owner: ProcessState;
-  /** A record may stand there, and cannot be read now. */
-  readonly unread?: true;
-}
 
 /** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES, and Windows with EBUSY. */
 export class Unread extends SystemError {}
@@ -101,13 +91,20 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
   if (content.kind === "record") {
     const { holder } = content;
     // A foreign PID file: its inode can come back within the second, its PID cannot.
-    return { nonce: holder.nonce ?? `${standIn}-${holder.pid}`, holder, owner: judge(holder, sys) };
+    const nonce = holder.nonce ?? `${standIn}-${holder.pid}`;
+    return { nonce, holder, owner: judgeEntry(sys, entry, holder, nonce) };
   }
   return {
     nonce: standIn,
     holder: undefined,
     owner: mayWrite ? judgeDamaged(sys, path, entry, stat) : { state: "unknown", reason: `${quote(entry)} is damaged` },
   };
+}
+
+function judgeEntry(sys: System, entry: string, holder: LockHolder, nonce: string): ProcessState {
+  const owner = judge(holder, sys, sys.fileSystem(entry));
+  // The one owner that this thread knows without any facts, as in Deno without FFI.
+  return owner.state === "unknown" && holdsHere(nonce) ? { state: "alive", reason: "this process holds it" } : owner;
 }
 
 /**
@@ -152,13 +149,18 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
     : { state: "dead", reason: `${quote(entry)} is damaged, and nobody finished it` };
 }
 
-/** What is in the way, and why, where that is not plain from its being alive. `yet`: it does not hold it yet. */
-export function refusalBy({ nonce, holder, owner, unread }: Entry, yet?: string): Refusal {
-  const doubt = owner.state === "alive" && holder ? yet : owner.reason;
-  return { token: nonce, who: () => ({ holder, doubt, unread }) };
+/** The record of an acquisition. `fileSystem`: of a PID file. */
+export function recordOf(sys: System, { mode, label }: Request, nonce: string, fileSystem?: string): Uint8Array {
+  return encode({ ...sys.self(), fileSystem, mode, acquiredAt: sys.wallClock(), nonce, label });
 }
 
-/** The record of an acquisition. */
-export function recordOf(sys: System, { mode, label }: Request, nonce: string): Uint8Array {
-  return encode({ ...sys.self(), mode, acquiredAt: sys.wallClock(), nonce, label });
+/** The record of an acquisition by PID file, which says where that lies: its owner's boot ends with the machine's only on a local disk. */
+export function pidRecordOf(sys: System, request: Request, nonce: string): Uint8Array {
+  // Of the directory, because the file is not there yet. Not by node:path, which Deno takes 7 ms to load.
+  const directory = request.path.replace(/[^/]*$/, ".");
+  const { bootId } = sys.self();
+  return recordOf(sys, request, nonce, bootId === undefined ? undefined : sys.fileSystem(directory) ?? "unknown");
 }
+
+/** A refusal by a PID file. `yet`: why its owner counts, though it does not hold the lock yet. */
+export const refusalBy = (entry: Entry, yet?: string): Refusal => ({ token: entry.nonce, entry, yet });

@@ -6,8 +6,7 @@
  * one on the inode that the waiters have open and one on the next.
  * The numbers are the steps of the protocol.
  */
-import type { Attempt, Refusal, Request } from "../backend.ts";
-import { whoHolds } from "../inspect.ts";
+import type { Attempt, Refusal, Request } from "./contract.ts";
 import { type System, SystemError } from "../sys/sys.ts";
 import { announce, NOTHING } from "./announce.ts";
 import { pidPath, readEntry, refusalBy } from "./entry.ts";
@@ -35,7 +34,7 @@ export function tryFlock(sys: System, request: Request, kept?: KeptFile): Attemp
       if (refusal) return { refusal, early: true };
       const found = failure ? reopen(sys, request, failure) : open(sys, request);
       if (found === "leased") {
-        return { refusal: { token: undefined, who: () => whoHolds(sys, request.path) }, early: true };
+        return { refusal: { token: undefined }, early: true };
       }
       opened = found;
     }
@@ -63,7 +62,7 @@ function takeOn(sys: System, opened: Opened, request: Request, kept?: KeptFile, 
   let staysOpen = false;
   try {
     if (takeLock(sys, path, file, mode) === "held") { // 2
-      const refusal = { token, who: () => whoHolds(sys, path) };
+      const refusal = { token };
       if (!kept) return { refusal };
       if (kept.isReplaced(opened, () => sys.stat(path)?.identity)) return undefined;
       kept.keep(opened);

@@ -1,8 +1,11 @@
 /** Step 7 of the kernel back end: held. Watched over, and given up. */
-import type { Hold, Named, Refusal, Request } from "../backend.ts";
+import type { Hold, Refusal, Request } from "./contract.ts";
+import type { Named } from "../in_the_way.ts";
 import type { LockHolder } from "../record.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import type { Announcement } from "./announce.ts";
+import { CLOSED } from "../messages.ts";
+import { closeOurs, isOurs, showsLock, UNLOCKED } from "./descriptor.ts";
 import { type Opened, regular } from "./open.ts";
 
 /** A lock file, locked, and the record in it. */
@@ -26,7 +29,10 @@ export class KernelHold implements Hold {
   readonly #again: Again;
   #taken: Taken;
   /** Deleted files that are still locked: a flock(1) that waits for one must not enter now. */
-  readonly #former: OpenFile[] = [];
+  readonly #former: Taken[] = [];
+  readonly #since = performance.now();
+  /** Whether the kernel has shown the lock on the descriptor. */
+  #shown = false;
   /** The file whose descriptor somebody has asked for, for a child. */
   #lent: OpenFile | undefined;
 
@@ -45,12 +51,32 @@ export class KernelHold implements Hold {
   }
 
   get fd(): number | undefined {
+    if (!isOurs(this.#taken)) return undefined; // a child would get another file; `verify` tells of the loss
     const { fd } = this.#taken.file;
     if (fd !== undefined) this.#lent = this.#taken.file;
     return fd;
   }
 
   verify(): string | undefined {
+    return this.#whyNotOurs() ?? this.#verifyPath();
+  }
+
+  /** Our descriptor first: what is no longer ours is neither made again nor closed. */
+  #whyNotOurs(): string | undefined {
+    if (!isOurs(this.#taken)) {
+      this.#close();
+      return CLOSED;
+    }
+    const shown = showsLock(this.#sys, this.#taken.file);
+    if (shown === false && this.#shown) {
+      this.#closeFormer(); // and leaves this one open: its number may be other code's descriptor of the same file
+      return UNLOCKED;
+    }
+    this.#shown = shown === true;
+    return undefined;
+  }
+
+  #verifyPath(): string | undefined {
     let there: string | undefined;
     try {
       there = this.#sys.stat(this.#request.path)?.identity;
@@ -59,7 +85,7 @@ export class KernelHold implements Hold {
       if (error.code !== "ENOTDIR") return undefined; // it cannot be looked at; nothing says that it is lost
     }
     if (there === this.token) return undefined;
-    const reason = there === undefined ? this.#makeAgain() : REPLACED;
+    const reason = !isOurs(this.#taken) ? CLOSED : there === undefined ? this.#makeAgain() : REPLACED;
     if (reason !== undefined) this.#close();
     return reason;
   }
@@ -71,8 +97,9 @@ export class KernelHold implements Hold {
     try {
       const taken = this.#again(regular(this.#sys.openLock(path, "make", fileMode), true));
       if (!taken || "refusal" in taken) return `${DELETED}, and another process was faster to take its place`;
-      this.#former.push(this.#taken.file);
+      this.#former.push(this.#taken);
       this.#taken = taken;
+      this.#shown = false;
       return undefined;
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
@@ -81,14 +108,18 @@ export class KernelHold implements Hold {
   }
 
   release(parting?: () => void): string | undefined {
-    const reason = this.verify();
+    // A hold that is as short has no watcher either, and for it these looks would cost much of the whole.
+    const isShort = performance.now() - this.#since < SHORT;
+    const reason = isShort ? this.#verifyPath() : this.verify();
     if (reason !== undefined) return reason;
+    let ours = false;
     try {
       parting?.();
-      this.#taken.announcement.clear();
+      ours = this.#taken.announcement.clear(); // nothing but the lock file has that record in it
     } finally {
-      this.#close();
+      ours = this.#close(ours);
     }
+    if (!ours) return CLOSED;
     // The child's is the deleted file's, which nobody else will come to.
     const stranded = this.#lent !== undefined && this.#lent !== this.#taken.file;
     return stranded
@@ -97,16 +128,28 @@ export class KernelHold implements Hold {
   }
 
   leave(): "held" {
-    this.#taken.announcement.clear();
+    if (isOurs(this.#taken)) this.#taken.announcement.clear();
     return "held";
   }
 
-  /** By closing, never by LOCK_UN, which would take it from a child that has inherited the descriptor too. */
-  #close(): void {
+  /**
+   * By closing, never by LOCK_UN, which would take it from a child that has inherited the descriptor too. `known`: it
+   * is ours, without a look; else whether it was. What is not stays open.
+   */
+  #close(known = false): boolean {
+    this.#closeFormer();
+    if (!known) return closeOurs(this.#taken);
     this.#taken.file.close();
-    for (const file of this.#former.splice(0)) file.close();
+    return true;
+  }
+
+  #closeFormer(): void {
+    for (const each of this.#former.splice(0)) closeOurs(each);
   }
 }
+
+/** A hold that lasts no longer, in milliseconds, is not looked at in every way when it is released. */
+const SHORT = 100;
 
 /** So many deletions are survived: each costs a descriptor until the release. */
 const FORMER_LIMIT = 16;

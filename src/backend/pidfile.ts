@@ -7,22 +7,20 @@
  * the first takes it, the second unlinks the first one's file. The labels are
  * the protocol's; `tests/explore` tries every interleaving of this very code.
  */
-import type { Attempt, Refusal, Request } from "../backend.ts";
-import { whoHolds } from "../inspect.ts";
+import type { Attempt, Entry, Refusal, Request } from "./contract.ts";
 import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
 import { perThread } from "../thread.ts";
 import {
-  type Entry,
   isKept,
   isLeased,
   linkPath,
   pidPath,
+  pidRecordOf,
   readContent,
   readEntry,
-  recordOf,
   refusalBy,
   temporaryPath,
 } from "./entry.ts";
@@ -73,7 +71,7 @@ function kernelLocksSeen(sys: System, path: string): Refusal | undefined {
   if (!stat) return undefined;
   const table = new LockTable(kernelLocks ?? "", sys.mounts());
   if (table.flocks(stat, !sys.way).length === 0 && table.lessee(stat) === undefined) return undefined;
-  return { token: stat.identity, who: () => whoHolds(sys, path) };
+  return { token: stat.identity };
 }
 
 const isDead = ({ nonce, owner }: Entry, { declaredDead }: Request): boolean =>
@@ -147,7 +145,7 @@ function withLink<T extends Step | undefined>(sys: System, link: string, call: (
 /** A6. Nobody else may: our link stands, and everybody who comes later finds it. */
 function replace(sys: System, request: Request, nonce: string): void {
   const temporary = temporaryPath(request.path, sys.self().pid, nonce);
-  sys.create(temporary, recordOf(sys, request, nonce), request.fileMode);
+  sys.create(temporary, pidRecordOf(sys, request, nonce), request.fileMode);
   try {
     sys.rename(temporary, pidPath(request.path));
   } catch (error) {
@@ -164,7 +162,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     held = refusal === undefined;
   } catch (error) {
     if (!isLeased(error) && !isKept(error)) throw error;
-    refusal = { token: undefined, who: () => whoHolds(sys, path) };
+    refusal = { token: undefined };
   } finally {
     if (!held) giveBack(sys, path, nonce);
   }
@@ -195,13 +193,13 @@ export function giveBack(sys: System, path: string, nonce: string): void {
 function kernelHolder(sys: System, path: string): Refusal | undefined {
   // Exact, where records and /proc/locks are not: a shared holder has no record, a container hides its locks.
   const probed = sys.way ? probe(sys, path) : undefined;
-  if (probed) return probed === "free" ? undefined : { token: probed.heldOn, who: () => whoHolds(sys, path) };
+  if (probed) return probed === "free" ? undefined : { token: probed.heldOn };
   const read = readContent(sys, path);
   if (!read) return undefined;
   const { content, stat } = read;
   const holder = content.kind === "record" ? content.holder : undefined;
-  const recorded = holder !== undefined && judge(holder, sys).state !== "dead";
-  return recorded ? { token: stat.identity, who: () => whoHolds(sys, path) } : kernelLocksSeen(sys, path);
+  const recorded = holder !== undefined && judge(holder, sys, sys.fileSystem(path)).state !== "dead";
+  return recorded ? { token: stat.identity } : kernelLocksSeen(sys, path);
 }
 
 /** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */

@@ -3,11 +3,11 @@
  * cleans up after itself and after the dead.
  */
 import { nodePath } from "../builtin.ts";
-import type { Request } from "../backend.ts";
+import type { Request } from "./contract.ts";
 import { judge } from "../owner.ts";
 import type { Content } from "../record.ts";
 import { type System, SystemError } from "../sys/sys.ts";
-import { noHardLinks, readContent, recordOf, temporaryPath } from "./entry.ts";
+import { noHardLinks, pidRecordOf, readContent, temporaryPath } from "./entry.ts";
 
 /** The nonce of the record in a file. */
 export function nonceAt(sys: System, file: string): string | undefined {
@@ -17,7 +17,7 @@ export function nonceAt(sys: System, file: string): string | undefined {
 
 /** Makes `target` with a record of ours, complete or not at all, unless it exists. */
 export function publish(sys: System, request: Request, target: string, nonce: string): "made" | "exists" {
-  const bytes = recordOf(sys, request, nonce);
+  const bytes = pidRecordOf(sys, request, nonce);
   const temporary = temporaryPath(request.path, sys.self().pid, nonce);
   sys.create(temporary, bytes, request.fileMode);
   try {
@@ -94,6 +94,6 @@ function isDeadTemporary(sys: System, file: string, name: string): boolean {
   }
   // Its record says whose it is; a cut one has only the name's PID.
   return content?.kind === "record"
-    ? judge(content.holder, sys).state === "dead"
+    ? judge(content.holder, sys, sys.fileSystem(file)).state === "dead"
     : Number(pid) < 2 ** 31 && sys.exists(Number(pid)) === "gone";
 }

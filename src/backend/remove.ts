@@ -1,5 +1,5 @@
 /** Removing a PID file that nobody alive owns: by taking it over, never by a bare unlink. */
-import type { Attempt, Refusal, Request } from "../backend.ts";
+import type { Attempt, Refusal, Request } from "./contract.ts";
 import { isThere } from "../explain.ts";
 import type { LockHolder } from "../record.ts";
 import { type System, SystemError } from "../sys/sys.ts";

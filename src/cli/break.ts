@@ -1,19 +1,22 @@
 /** `holdfast break`: for locks that only a person can judge. It shows what is known, asks, and only then acts. */
 import { Lock, type LockHolder, type LockStatus } from "../../mod.ts";
-import { type Entry, pidPath } from "../backend/entry.ts";
+import type { Entry } from "../backend/contract.ts";
+import { pidPath } from "../backend/entry.ts";
 import { breakPidFile, pidFiles } from "../break.ts";
+import { describe } from "../describe.ts";
 import { whyNotToSignal } from "../handover.ts";
+import { isUncertain } from "../status.ts";
 import { system } from "../sys/mod.ts";
 import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { byWhom } from "./held.ts";
-import { howToEnd, howToGoOn, isStopped, keepersOf, named } from "./keepers.ts";
+import { howToEnd, howToGoOn, isBareNumber, isStopped, keepersOf, named, proofOf } from "./keepers.ts";
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
 import { NAME } from "./version.ts";
-import { ago, signalName } from "./words.ts";
+import { ago, signalName, stateOf } from "./words.ts";
 
 /** The exit status where nothing was done that should have been: refused, or not confirmed. */
 const REFUSED = 1;
@@ -42,13 +45,18 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
     say(`no ${name} is sent to ${about(holder)}: ${why}`);
     return REFUSED;
   };
+  if (isUncertain(status)) return refuse(undefined, `its holder, if there is one, cannot be seen from here`);
   if (status.state === "free" || status.state === "stale") {
     print("there is nobody to be signalled\n");
     return 0;
   }
   if (status.state !== "held") return refuse(status.holder, `whether it holds the lock is ${status.state}`);
   const { holder, reason } = status;
-  const why = whyNotToSignal(system(), { holder, doubt: holder ? undefined : reason });
+  const why = whyNotToSignal(system(), {
+    holder,
+    doubt: holder ? undefined : reason,
+    proof: holder && proofOf(status, holder),
+  });
   if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
   if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
   const keepers = keepersOf(status); // while they can be seen; it may take a second
@@ -57,7 +65,7 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   if (now.state !== "held" || now.holder?.nonce !== holder.nonce) {
     return refuse(holder, "it has released the lock since");
   }
-  const whyNow = whyNotToSignal(system(), { holder });
+  const whyNow = whyNotToSignal(system(), { holder, proof: proofOf(now, holder) });
   if (whyNow !== undefined) return refuse(holder, whyNow);
   const answer = system().signal(holder.pid, name);
   if (answer instanceof SystemError) return refuse(holder, answer.message);
@@ -77,7 +85,8 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
 function whatFrees(status: LockStatus): string {
   const { path, holder } = status;
   const keepers = keepersOf(status);
-  const isOurs = holder?.nonce !== undefined;
+  const proof = holder?.nonce === undefined ? undefined : proofOf(status, holder);
+  const isOurs = holder !== undefined && proof === true;
   if (keepers.length > 1) {
     const how = isOurs
       ? [`--signal asks pid ${holder.pid} to go ("${NAME} run" passes that on to its COMMAND)`, howToGoOn(keepers)]
@@ -86,8 +95,11 @@ function whatFrees(status: LockStatus): string {
     return `it is free when each of these has released it or ended: ${named(keepers)}. ${how}`;
   }
   if (keepers.length === 0) return "nobody of this machine can be named as its holder";
+  if (typeof proof === "string") {
+    return `pid ${holder?.pid} is named, and that it has the lock is not proven: ${printable(proof)}`;
+  }
   if (!isOurs) {
-    const who = status.backend === "pidfile"
+    const who = isBareNumber(status)
       ? `the number in ${shown(pidPath(path))}, which may be another program's, is that of`
       : "it is held by";
     return `${who} ${named(keepers)}; ${howToEnd(keepers, path)}`;
@@ -115,8 +127,9 @@ async function remove(parsed: Parsed, path: string, entries: readonly Entry[]): 
     print(outcome === "removed" ? "the PID file is removed\n" : "the PID file was removed by another meanwhile\n");
     return 0;
   }
+  const { holder, doubt } = describe(system(), path, outcome);
   say(
-    `the PID file stays: it is held by ${about(outcome.holder)}${outcome.doubt ? `; ${outcome.doubt}` : ""}`,
+    `the PID file stays: it is held by ${about(holder)}${doubt ? `; ${doubt}` : ""}`,
   );
   return REFUSED;
 }
@@ -148,7 +161,9 @@ The exit status is 0 if that was done or there was nothing to do, and 1 if it wa
     const status = Lock.inspect(path);
     const { state, reason } = status;
     print(
-      `${shown(path)} is ${state}${state === "held" ? ` ${printable(byWhom(status))}` : ""}: ${printable(reason)}\n`,
+      `${shown(path)} is ${stateOf(status)}${state === "held" ? ` ${printable(byWhom(status))}` : ""}: ${
+        printable(reason)
+      }\n`,
     );
     if (name) return await signal(parsed, path, status, name);
     if (state === "held") {

@@ -1,9 +1,10 @@
 /** `holdfast doctor`: what this machine and this file system can do. */
 import { realpathSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { lockDirectory } from "../../mod.ts";
 import { explain } from "../explain.ts";
 import { mountOf } from "../mounts.ts";
+import { isInexact } from "../sys/bytes.ts";
 import { system } from "../sys/mod.ts";
 import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
@@ -16,7 +17,7 @@ import { judgeMount } from "./doctor/mounts.ts";
 import { judgeRights, mayEnter, mayMakeFiles } from "./doctor/rights.ts";
 import { selfTest } from "./doctor/self_test.ts";
 import { columns, paint, print, toJson, wrap } from "./output.ts";
-import { isPath, lockPath } from "./target.ts";
+import { fullPath, isPath, lockPath } from "./target.ts";
 import { NAME, VERSION } from "./version.ts";
 
 const COLOURS = { ok: "green", warning: "yellow", error: "red" } as const;
@@ -47,7 +48,11 @@ function examinePath(path: string, isLockDirectory: boolean): Finding[] {
   const findings = there === directory
     ? []
     : [ok("directory", `${shown(directory)} is made by the first lock in it; ${shown(there)} is examined instead`)];
-  const real = realpathSync(there);
+  const real = realPath(there);
+  if (real === undefined) {
+    const what = `${shown(there)} leads to a directory whose name is not UTF-8, and that cannot be examined here`;
+    return [warning("directory", what, `"${NAME} run" locks what is in it, by this path`)];
+  }
   findings.push(judgeMount(mountOf(real, system().mounts() ?? "")), judgeCleaners(real), ...judgeRights(real));
   if (!mayEnter(real)) return findings; // nothing there can be locked, nor looked at
   const file = path === directory || there !== directory ? undefined : judgeFile(path);
@@ -58,6 +63,19 @@ function examinePath(path: string, isLockDirectory: boolean): Finding[] {
   if (mayMakeFiles(real) || !file) return [...findings, ...selfTest(real)];
   if (file.finding.level === "error") return findings;
   return [...findings, ...file.usable && system().way ? [warning("self-test", what, advice)] : selfTest(real)];
+}
+
+/** Without symlinks; undefined where its name is no text. */
+function realPath(path: string): string | undefined {
+  try {
+    const real = realpathSync(path);
+    return isInexact(real) ? undefined : real;
+  } catch (error) {
+    const { name, code } = error as NodeJS.ErrnoException; // every runtime throws Errors here
+    // Of such a name Deno says so; Bun and Node go on and ask for another.
+    if (name === "InvalidData" || (code === "ENOENT" && standsThere(path))) return undefined;
+    throw error;
+  }
 }
 
 function isDirectory(path: string): boolean {
@@ -108,7 +126,7 @@ The exit status is 0 if all is well, 1 if there are warnings, 2 if it cannot loc
   run(args) {
     const { values, rest: [given, ...more] } = parse(this, args);
     if (more.length > 0) throw new UsageError("it takes one PATH at most");
-    const path = given === undefined ? lockDirectory() : isPath(given) ? resolve(given) : lockPath(given);
+    const path = given === undefined ? lockDirectory() : isPath(given) ? fullPath(given) : lockPath(given);
     const findings = examine(path, given === undefined);
     if (values.json) print(toJson({ path, findings }));
     else print(forPeople(findings, Math.min(columns(1), WIDEST)));

@@ -5,9 +5,10 @@
 import type { ByteString } from "../sys/bytes.ts";
 import { commandCalls } from "../sys/command.ts";
 import type { Command, Option } from "./command.ts";
-import { become, run, variable } from "./flock/launch.ts";
+import { become, run } from "./flock/launch.ts";
 import { type Answer, EX_UNAVAILABLE, EX_USAGE, type Settings, settings } from "./flock/settings.ts";
 import { take } from "./flock/take.ts";
+import { variable } from "./program.ts";
 import { VERSION } from "./version.ts";
 
 const usage = [
@@ -85,7 +86,10 @@ function main(args: readonly string[]): number {
     return end(EX_USAGE);
   };
 
-  const asked: Settings | Answer = settings(calls.exact(args), variable(calls, "SHELL"));
+  const exact = calls.exact(args);
+  const asked: Settings | Answer = exact
+    ? settings(exact, variable(calls, "SHELL"))
+    : { complaint: "an argument is not UTF-8, and its bytes are not known here" };
   if (!("target" in asked)) return answer(asked);
 
   const { target, verbose, close, fork } = asked;

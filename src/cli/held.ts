@@ -1,6 +1,7 @@
 /** Who is in the way, in a line; and the line that shows it while we wait. */
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
 import { unnamed } from "../messages.ts";
+import { isUncertain } from "../status.ts";
 import { isWindows } from "../sys/mod.ts";
 import { printable, quote, shown } from "../sys/printable.ts";
 import { columns, cut, sayRaw } from "./output.ts";
@@ -19,9 +20,15 @@ export function byWhom(status: LockStatus): string {
   const rest = holders.slice(1 + NAMED).length;
   const others = holders.slice(1, 1 + NAMED).map(({ pid }, i) => `${i === 0 ? ", and by pid " : ", "}${pid}`).join("") +
     (rest > 0 ? ` and ${rest} more` : "");
-  const doubt = state === "unknown" ? `; it counts as held because ${reason}` : "";
+  const doubt = state === "unknown" ? `; it counts as held because ${reason}${howToSettle(status)}` : "";
   return `by ${holder}${since ? ` (${since})` : ""}${others}${doubt}`;
 }
+
+/** What a person can do about a PID file whose owner cannot be judged from here. */
+export const howToSettle = ({ path, state, backend }: LockStatus): string =>
+  state === "unknown" && backend === "pidfile"
+    ? `. If no process holds it any more, "${NAME} break ${shown(path)}" removes its PID file`
+    : "";
 
 /** So many more are named in the line, by number. */
 const NAMED = 8;
@@ -30,6 +37,7 @@ const NAMED = 8;
 export function whoHeld(lock: Lock): string {
   try {
     const status = lock.inspect();
+    if (isUncertain(status)) return `by a process that cannot be seen from here: ${printable(status.reason)}`;
     return status.state === "free" || status.state === "stale"
       ? "by a process that has just released it"
       : byWhom(status);
@@ -50,6 +58,7 @@ function inShort(lock: Lock): string {
     return "held by a process that cannot be seen";
   }
   const { holder, reason } = status;
+  if (isUncertain(status)) return `held by a process that cannot be seen from here: ${printable(reason)}`;
   if (!holder) return `held by ${unnamed(status)}: ${printable(reason)}`;
   const held = age(holder.acquiredAt);
   const { pid, label, command } = holder;

@@ -7,7 +7,7 @@ import { parse, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
 import { columns, paint, print, say, toJson } from "./output.ts";
 import { type Column, table } from "./table.ts";
-import { LOCK_HELP, lockPath, whatIsMissing, whyMissing } from "./target.ts";
+import { checked, LOCK_HELP, lockPath, whatIsMissing, whyMissing } from "./target.ts";
 import { holdsNow, unended } from "./unended.ts";
 import { ago, span } from "./words.ts";
 
@@ -115,7 +115,7 @@ There is a journal only of what was run with "holdfast run --journal", or by a p
     const last = whole(parsed, "last", 0, 1e9) ?? 10;
     const path = lockPath(name);
     const journal = text(parsed, "journal");
-    const all = events(path, journal === undefined ? {} : { journal });
+    const all = checked(name, () => events(path, journal === undefined ? {} : { journal }));
     const open = unended(all);
     const isHeld = open.length > 0 ? holdsNow(path) : () => false;
     const words = new Map(open.map((each) => [each, isHeld(each) ? "held now" : "not released"]));

@@ -1,7 +1,11 @@
 /** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
-import type { LockStatus } from "../../mod.ts";
+import type { LockHolder, LockStatus } from "../../mod.ts";
+import { pidPath } from "../backend/entry.ts";
+import { proofOfOwner } from "../proof.ts";
 import { hasLockOf, search } from "../holders.ts";
 import { judge } from "../owner.ts";
+import type { Proof } from "../in_the_way.ts";
+import { proofOfLock } from "../proof.ts";
 import { system } from "../sys/mod.ts";
 import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
@@ -13,12 +17,26 @@ export interface Keeper {
   readonly command?: string;
   /** By SIGSTOP or Ctrl-Z: it does nothing, and keeps its locks. */
   readonly stopped: boolean;
+  /** Whether it is proven to have the lock: people are never told to signal a process that is merely named. */
+  readonly proven: boolean;
 }
 
 /** What is seen of a process now; `command` is what its record says. */
-function seen(pid: number, command?: string): Keeper {
+function seen(pid: number, proven: boolean, command?: string): Keeper {
   const look = system().look(pid);
-  return { pid, command: command ?? look?.command, stopped: look?.state === "T" };
+  return { pid, command: command ?? look?.command, stopped: look?.state === "T", proven };
+}
+
+/** Whether a holder that `inspect` has found is proven to have the lock. */
+export function proofOf({ path, backend }: LockStatus, holder: LockHolder): Proof {
+  const sys = system();
+  try {
+    const physical = sys.physical(path);
+    return backend === "pidfile" ? proofOfOwner(sys, physical, holder) : proofOfLock(sys, physical, holder);
+  } catch (error) {
+    if (error instanceof SystemError) return `its file cannot be looked at: ${error.message}`;
+    throw error;
+  }
 }
 
 /** So many are described, and so many more are named by number. */
@@ -27,12 +45,19 @@ const DESCRIBED = 4, NAMED = 12;
 /** A command takes no more columns than that where several stand in a line. */
 const WIDEST = 50;
 
+/** Whether all that is known of its owner is a number in a PID file: in a container it is another process's. */
+export const isBareNumber = ({ backend, holder }: LockStatus): boolean =>
+  backend === "pidfile" && holder !== undefined && holder.nonce === undefined;
+
 /** The holders of this machine that `inspect` has found. */
-export function holdersHere({ state, holders }: LockStatus): Keeper[] {
+export function holdersHere(status: LockStatus): Keeper[] {
+  const { path, state, backend, holders } = status;
   if (state !== "held") return [];
   const sys = system();
-  return holders.filter((each) => judge(each, sys).state === "alive")
-    .map(({ pid, command }) => seen(pid, command));
+  const physical = sys.physical(path);
+  const fileSystem = sys.fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
+  return holders.filter((each) => judge(each, sys, fileSystem).state === "alive")
+    .map((each) => seen(each.pid, proofOf(status, each) === true, each.command));
 }
 
 /**
@@ -46,8 +71,8 @@ export function keepersOf(status: LockStatus): Keeper[] {
   try {
     const stat = sys.stat(sys.physical(status.path));
     const others = (sys.all() ?? []).filter((pid) => !found.has(pid) && pid !== process.pid);
-    const { keepers } = stat ? search(others, hasLockOf(sys, stat)) : { keepers: [] };
-    for (const pid of keepers) found.set(pid, seen(pid));
+    const { keepers } = stat ? search(others, hasLockOf(sys, stat, "exactly")) : { keepers: [] };
+    for (const pid of keepers) found.set(pid, seen(pid, true));
   } catch (error) {
     if (!(error instanceof SystemError)) throw error; // it is gone, or hidden: those that were found stay
   }
@@ -55,7 +80,7 @@ export function keepersOf(status: LockStatus): Keeper[] {
 }
 
 /** Whether a process of this machine is stopped now. */
-export const isStopped = (pid: number): boolean => seen(pid).stopped;
+export const isStopped = (pid: number): boolean => system().look(pid)?.state === "T";
 
 /** Such as `pid 4711 (sleep 60), stopped`. */
 function described({ pid, command, stopped }: Keeper): string {
@@ -72,16 +97,21 @@ export function named(keepers: readonly Keeper[]): string {
 
 /** What each of the stopped ones waits for. */
 export function howToGoOn(keepers: readonly Keeper[]): string {
-  const stopped = keepers.filter(({ stopped }) => stopped).slice(0, NAMED).map(({ pid }) => pid);
+  const stopped = keepers.filter(({ stopped, proven }) => stopped && proven).slice(0, NAMED).map(({ pid }) => pid);
   return stopped.length === 0
     ? ""
     : `"kill -CONT ${stopped.join(" ")}" lets ${stopped.length > 1 ? "those that are" : "what is"} stopped go on`;
 }
 
-/** What ends them; never the process that a system or a container lives and dies with. */
+/**
+ * What ends them; never the process that a system or a container lives and dies with, nor one that a file names and
+ * nothing else shows to have the lock.
+ */
 export function howToEnd(keepers: readonly Keeper[], path: string): string {
-  const pids = keepers.map(({ pid }) => pid).filter((pid) => pid !== 1);
-  const first = pids.length < keepers.length
+  const others = keepers.filter(({ pid }) => pid !== 1);
+  const pids = others.filter(({ proven }) => proven).map(({ pid }) => pid);
+  const merelyNamed = others.filter(({ proven }) => !proven).map(({ pid }) => pid);
+  const first = others.length < keepers.length
     ? "pid 1 is the first process of this system, or container, and stays"
     : "";
   if (pids.length > DESCRIBED + NAMED) return `"fuser -v ${shown(path)}" names all that have it open`;
@@ -89,5 +119,7 @@ export function howToEnd(keepers: readonly Keeper[], path: string): string {
   const ways = pids.length === 0
     ? ""
     : `"ps -fp ${pids.join(",")}" shows what ${what}, and "kill ${pids.join(" ")}" asks ${whom} to go`;
-  return [ways, first, howToGoOn(keepers)].filter((each) => each !== "").join("; ");
+  const unproven = merelyNamed.length === 0 ? "" : `that pid ${merelyNamed.join(", ")} has the lock is not proven: ` +
+    `"ps -fp ${merelyNamed.join(",")}" shows what ${merelyNamed.length > 1 ? "they are" : "it is"}`;
+  return [ways, unproven, first, howToGoOn(keepers)].filter((each) => each !== "").join("; ");
 }

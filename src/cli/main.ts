@@ -13,6 +13,8 @@
  * @module
  */
 import { Asked, unknown, UsageError } from "./args.ts";
+import { forgetFiles } from "../sys/environment.ts";
+import { SystemError } from "../sys/sys.ts";
 import { COMMANDS } from "./commands.ts";
 import { say } from "./output.ts";
 import { NAME, STATUS } from "./version.ts";
@@ -65,6 +67,17 @@ async function failed(error: unknown, name: string | undefined): Promise<number>
   return status;
 }
 
+/** Before anything looks at the environment. */
+function forgetFilesOrEnd(): void {
+  try {
+    forgetFiles();
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error;
+    say(error.message);
+    process.exit(STATUS.usage);
+  }
+}
+
 /** Whether this file is the program. */
 function isProgram(): boolean {
   // The cast: Node 20 and 22 have no such property.
@@ -85,6 +98,7 @@ function isProgram(): boolean {
 if (isProgram()) {
   // Node tells of its FFI on the standard error of every run: cron would mail it.
   process.removeAllListeners("warning");
+  forgetFilesOrEnd();
   main(process.argv.slice(2)).then((status) => process.exit(status), (error) => {
     console.error(error); // a fault of ours: with its stack
     process.exit(STATUS.system);

@@ -2,6 +2,7 @@
 import { writeSync } from "node:fs";
 import { stripVTControlCharacters, styleText } from "node:util";
 import { block } from "../sys/block.ts";
+import { preference } from "../sys/environment.ts";
 import { signals } from "../sys/mod.ts";
 import { printable } from "../sys/printable.ts";
 import { NAME, STATUS } from "./version.ts";
@@ -48,10 +49,10 @@ export const sayRaw = (text: string): void => write(2, text);
 export const isatty = (fd: number): boolean => process.getBuiltinModule?.("node:tty").isatty(fd) ?? false;
 
 /** Whether a descriptor is a terminal on which a line can be written over. */
-export const isTerminal = (fd: 1 | 2): boolean => isatty(fd) && process.env.TERM !== "dumb";
+export const isTerminal = (fd: 1 | 2): boolean => isatty(fd) && preference("TERM") !== "dumb";
 
 /** Whether standard output is to be coloured; see no-color.org. */
-const coloured = (): boolean => !process.env.NO_COLOR && isTerminal(1);
+const coloured = (): boolean => !preference("NO_COLOR") && isTerminal(1);
 
 /** Text in a style, where standard output shows one. */
 export function paint(style: Parameters<typeof styleText>[0], text: string): string {
@@ -61,7 +62,7 @@ export function paint(style: Parameters<typeof styleText>[0], text: string): str
 
 /** Columns of the terminal; Infinity where there is none. */
 export function columns(fd: 1 | 2): number {
-  const given = Number(process.env.COLUMNS);
+  const given = Number(preference("COLUMNS"));
   if (Number.isInteger(given) && given > 0) return given;
   const { columns } = fd === 1 ? process.stdout : process.stderr;
   return isatty(fd) && columns > 0 ? columns : Infinity;

@@ -6,6 +6,7 @@ import { endTogether } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
+import { isExact } from "./launch.ts";
 import { isTerminal, say } from "./output.ts";
 import { cannotExecute, supervise } from "./supervise.ts";
 import { LOCK_HELP, openLock } from "./target.ts";
@@ -73,6 +74,7 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
     number(parsed, "wait", 0); // first: a -w without its number takes LOCK for one
     if (name === undefined) throw new UsageError("it takes a LOCK and a COMMAND");
     if (command.length === 0) throw new UsageError(`it takes a COMMAND to run under ${shown(name)}`);
+    if (!isExact(command)) throw new UsageError("an argument of COMMAND is not UTF-8, and cannot be passed on here");
     if (values["no-fork"] && values.close) throw new UsageError("--no-fork and --close exclude each other");
     const lost = values["signal-on-lost"] ? signalName(text(parsed, "signal-on-lost") ?? "TERM") : undefined;
     const lock = open(parsed, name);
@@ -145,7 +147,8 @@ function become(lock: Lock, command: readonly string[], verbose: (words: string)
   if (lock.fd !== undefined) leaveAll();
   calls.defaultSignals();
   calls.passOn();
-  const { code } = calls.exec(calls.exact(command), lock.fd ?? 0, lock.fd === undefined ? 0 : at);
+  const exact = calls.exact(command)!; // `!`: isExact() has said so
+  const { code } = calls.exec(exact, lock.fd ?? 0, lock.fd === undefined ? 0 : at);
   calls.exit(cannotExecute(command[0], code));
 }
 

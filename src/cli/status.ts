@@ -1,20 +1,25 @@
 /** `holdfast status` and `holdfast list`: who holds which lock. They take none. */
 import { existsSync, statSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { basename } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
 import { FREE } from "../inspect.ts";
 import { unnamed } from "../messages.ts";
+import { isUncertain } from "../status.ts";
 import { printable, shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
+import { howToSettle } from "./held.ts";
 import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
 import { columns, isTerminal, paint, print, toJson } from "./output.ts";
 import { type Column, table } from "./table.ts";
-import { LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
-import { ago } from "./words.ts";
+import { fullPath, LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
+import { ago, stateOf } from "./words.ts";
 
 /** The exit status for a state: the worst of many counts. */
 const STATES = ["free", "held", "stale", "unknown"] as const satisfies LockStatus["state"][];
+
+/** What a state counts for: one that is not certain as much as one that is not known. */
+const rankOf = (status: LockStatus): number => STATES.indexOf(isUncertain(status) ? "unknown" : status.state);
 
 const COLOURS = { free: "green", held: "yellow", stale: "magenta", unknown: "red" } as const;
 
@@ -28,7 +33,8 @@ const OPTIONS: readonly Option[] = [
 ];
 
 const STATUSES = "The exit status is 0 if every lock is free, 1 if one is held, 2 if the last holder of one died " +
-  "without releasing it (stale: it is free), 3 if the owner of one cannot be judged from here; the highest of all.";
+  "without releasing it (stale: it is free), 3 if the owner of one cannot be judged from here, or a holder of it would " +
+  'not be seen from here (free? and stale?: in a container, for one; "complete" is false then); the highest of all.';
 
 /** Shorter watches would only take the processor away from those who are watched. */
 const LEAST_PAUSE = 0.1;
@@ -37,7 +43,7 @@ const LEAST_PAUSE = 0.1;
 type Naming = (path: string) => string;
 
 const columnsBy = (naming: Naming): readonly Column<LockStatus>[] => [
-  { title: "STATE", cell: ({ state }) => state, style: ({ state }) => COLOURS[state] },
+  { title: "STATE", cell: stateOf, style: (status) => COLOURS[STATES[rankOf(status)]] },
   { title: "LOCK", cell: ({ path }) => shown(naming(path)), style: () => "bold" },
   { title: "PID", cell: pids, alone: "pid " },
   { title: "SINCE", cell: ({ holder }) => ago(holder?.acquiredAt) ?? "" },
@@ -87,19 +93,24 @@ function look(path: string): LockStatus {
     if (!(error instanceof LockError)) throw error;
     // Who asked for what stands beside it already.
     const reason = error.message.replace(/^Cannot inspect "(?:[^"\\]|\\.)*": /, "");
-    return { path, state: "unknown", holders: [], reason };
+    return { path, state: "unknown", complete: false, holders: [], reason };
   }
 }
 
 /** All that is known, for people. */
 function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number, stays: boolean): string {
-  const doubts = statuses.filter(({ state }) => state === "unknown")
-    .map(({ path, reason }) => `${paint("red", "unknown")}: ${shown(naming(path))}: ${printable(reason)}\n`);
+  const doubts = statuses.filter((status) => STATES[rankOf(status)] === "unknown").map((status) =>
+    `${paint("red", stateOf(status))}: ${shown(naming(status.path))}: ${printable(status.reason)}${
+      howToSettle(status)
+    }\n`
+  );
   // "free" alone would calm whoever has mistyped the name.
   const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
     .map(({ path }) => `${shown(naming(path))}: there is no ${whatIsMissing(path)}: ${whyMissing(path)}\n`);
   // More than "free" is to be known: it may not be read, or another program's PID stands in it.
-  const remarks = statuses.filter(({ state, reason }) => state === "free" && reason.startsWith(`${FREE};`))
+  const remarks = statuses.filter(({ state, complete, reason }) =>
+    state === "free" && complete && reason.startsWith(`${FREE};`)
+  )
     .map(({ path, reason }) => `${shown(naming(path))}: ${printable(reason)}\n`);
   const held = statuses.flatMap((status) =>
     aboutHolders(status).map((words) => `${shown(naming(status.path))}: ${words}\n`)
@@ -122,7 +133,7 @@ async function show(
   if (!watch) {
     const statuses = collect();
     print(once(statuses));
-    return Math.max(0, ...statuses.map(({ state }) => STATES.indexOf(state)));
+    return Math.max(0, ...statuses.map(rankOf));
   }
   let before = new Map<string, string>(), first = true;
   for (;;) { // until a signal, or the end of the pipe
@@ -193,7 +204,7 @@ ${STATUSES}`,
     const parsed = parse(this, args);
     const { rest: [given, ...more] } = parsed;
     if (more.length > 0) throw new UsageError("it takes one DIR at most");
-    const directory = given === undefined ? lockDirectory() : resolve(given);
+    const directory = given === undefined ? lockDirectory() : fullPath(given);
     // The lock directory is made by the first lock in it.
     const missing = given === undefined && isMissing(directory);
     const naming = given === undefined ? lockName : (path: string) => basename(path);

@@ -3,12 +3,11 @@
  * is sent to us. So neither of two things happens: that it runs on without the
  * lock when we are killed, or that the lock is held by nobody that works.
  */
-import { type ChildProcess, spawn } from "node:child_process";
 import { isWindows, signals, system } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
+import { launch } from "./launch.ts";
 import { isatty, say } from "./output.ts";
 import { STATUS } from "./version.ts";
-import { signalStatus } from "./words.ts";
 
 /** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
 const FORWARDED = [
@@ -36,7 +35,7 @@ export interface Supervised {
 }
 
 /** Starts COMMAND with `fd` as its descriptor 3. Never throws: what cannot be started has ended, with 126 or 127. */
-export function supervise([file, ...args]: readonly string[], fd: number | undefined): Supervised {
+export function supervise(command: readonly string[], fd: number | undefined): Supervised {
   const ignored = ignoredSignals();
   // Before the start, so that no signal falls between the two. What our parent has had ignored (nohup, `&` in a
   // script) does not reach COMMAND, but has a handler too: Deno, once it has one, dies of the rest by default.
@@ -45,8 +44,8 @@ export function supervise([file, ...args]: readonly string[], fd: number | undef
     handler: isWindows() || ignored.includes(each) ? () => {} : () => forward(each),
   }));
   for (const { each, handler } of handlers) process.on(each, handler);
-  let child: ChildProcess | undefined, over = false;
-  const pending: NodeJS.Signals[] = [];
+  const { pid, ended } = launch(command, fd, ignored.map((name) => signals()[name]));
+  let over = false;
 
   function forward(signal: NodeJS.Signals) {
     if ((signal === "SIGINT" || signal === "SIGQUIT") && inForeground()) return; // it has got that itself
@@ -54,10 +53,9 @@ export function supervise([file, ...args]: readonly string[], fd: number | undef
   }
 
   function send(signal: NodeJS.Signals) {
-    if (over) return;
-    if (child?.pid === undefined) return void pending.push(signal);
+    if (over || pid === undefined) return;
     try {
-      process.kill(child.pid, signal); // not child.kill(), after which Deno takes it for dead
+      process.kill(pid, signal);
     } catch (error) {
       // The cast: process.kill throws errors with a code. Without the right (setuid) it is not ours to end.
       const { code } = error as NodeJS.ErrnoException;
@@ -65,38 +63,15 @@ export function supervise([file, ...args]: readonly string[], fd: number | undef
     }
   }
 
-  const ended = new Promise<number>((resolve) => {
-    const end = (status: number) => {
-      over = true;
-      for (const { each, handler } of handlers) process.off(each, handler);
-      resolve(status);
-    };
-    const start = (file: string, args: readonly string[]): void => {
-      try {
-        child = spawn(file, args, { stdio: ["inherit", "inherit", "inherit", ...(fd === undefined ? [] : [fd])] });
-      } catch (error) {
-        return failed(error);
-      }
-      child.on("error", failed);
-      child.on("exit", (code, signal) => end(signal ? signalStatus(signal) : code ?? STATUS.system));
-      for (const each of pending.splice(0)) send(each);
-    };
-    const failed = (error: unknown): void => {
-      const { code } = error as NodeJS.ErrnoException; // spawn fails with errors that have a code
-      // A script without its first line: execvp(3) gives it to the shell, and Bun does not.
-      if (code === "ENOEXEC") return start("/bin/sh", ["-c", 'exec "$0" "$@"', file, ...args]);
-      end(cannotExecute(file, code));
-    };
-    // The runtimes start every child with no signal ignored.
-    if (ignored.length === 0) start(file, args);
-    else start("/bin/sh", ["-c", `trap '' ${names(ignored)}; exec "$@"`, "sh", file, ...args]);
+  const status = ended.then((end) => {
+    over = true;
+    for (const { each, handler } of handlers) process.off(each, handler);
+    return typeof end === "number" ? end : cannotExecute(command[0], end.why);
   });
-  return { signal: send, ended };
+  return { signal: send, ended: status };
 }
 
-const names = (signals: readonly string[]) => signals.map((each) => each.slice(3)).join(" ");
-
-/** Says so; 127 where there is no such file, else 126. */
+/** Says so; 127 where there is no such file, else 126. `code`: an errno's name, or the reason in words. */
 export function cannotExecute(file: string, code: string | undefined): number {
   const missing = code === "ENOENT" || file === "";
   const none = `there is no such command${file.startsWith("-") ? " (options go before LOCK)" : ""}`;

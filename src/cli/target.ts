@@ -1,7 +1,9 @@
 /** What LOCK means on a command line. */
 import { existsSync } from "node:fs";
-import { basename, dirname, join, sep } from "node:path";
+import { basename, dirname, join, resolve, sep } from "node:path";
 import { Lock, lockDirectory, type LockOptions } from "../../mod.ts";
+import { isInexact } from "../sys/bytes.ts";
+import { preference } from "../sys/environment.ts";
 import { quote, shown } from "../sys/printable.ts";
 import { UsageError } from "./args.ts";
 
@@ -13,7 +15,7 @@ export const LOCK_HELP = 'LOCK is a path if it contains a "/" or begins with a "
 export const isPath = (given: string): boolean => given.includes("/") || given.includes(sep) || given.startsWith(".");
 
 /** Calls, and says in words of the command line what a LOCK is that is neither a name nor a path. */
-function checked<T>(given: string, call: () => T): T {
+export function checked<T>(given: string, call: () => T): T {
   if (!isPath(given) && given.endsWith(".lock")) {
     const name = given.slice(0, -".lock".length);
     throw new UsageError(`${given} is the file of the lock ${quote(name)}; a file here is "./${given}"`);
@@ -23,7 +25,7 @@ function checked<T>(given: string, call: () => T): T {
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
     if (given === "") throw new UsageError("LOCK is empty");
-    const hint = isPath(given) || /^[\w.-]{1,200}$/.test(given)
+    const hint = isPath(given) || /^[\w.-]{1,200}$/.test(given) || isInexact(given)
       ? ""
       : `; a path contains a "/": ${quote(`./${given}`)}`;
     throw new UsageError(`${error.message}${hint}`);
@@ -33,6 +35,18 @@ function checked<T>(given: string, call: () => T): T {
 /** The lock that is meant. */
 export const openLock = (given: string, options: LockOptions): Lock =>
   checked(given, () => isPath(given) ? new Lock(given, options) : Lock.named(given, options));
+
+/** A path that is no LOCK, absolute. */
+export function fullPath(given: string): string {
+  let path: string;
+  try {
+    path = resolve(given);
+  } catch {
+    path = "\ufffd"; // a current directory that was deleted, or is no UTF-8
+  }
+  if (!isInexact(path)) return path;
+  throw new UsageError(`${shown(given)} cannot be used: it, or the current directory, is not UTF-8`);
+}
 
 /** Its path. Makes nothing, not even the directory. */
 export const lockPath = (given: string): string =>
@@ -51,7 +65,7 @@ export const whatIsMissing = (path: string): string =>
 /** What may be wrong where no file of a lock is there: whoever has mistyped a name is not calmed by "free". */
 export function whyMissing(path: string): string {
   if (lockName(path) === path) return "it was never locked, or its path is another";
-  const users = process.env.HOLDFAST_DIR
+  const users = preference("HOLDFAST_DIR")
     ? ""
     : "; each user has a lock directory of their own, unless HOLDFAST_DIR names one for all";
   return `it was never locked, or its name is another ("holdfast list" shows those in the lock directory)${users}`;

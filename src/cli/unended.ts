@@ -1,5 +1,5 @@
 /** What a journal does not tell the end of: the holder has it now, or died and nobody has come since. */
-import { Lock, LockError, type LockEvent, type LockStatus } from "../../mod.ts";
+import { Lock, LockError, type LockEvent, type LockHolder, type LockStatus } from "../../mod.ts";
 import { system } from "../sys/mod.ts";
 
 /** The acquisitions that were neither released nor lost, and that nobody has found stale; the oldest first. */
@@ -30,6 +30,9 @@ export function holdsNow(path: string): (event: LockEvent) => boolean {
   }
   const held = status?.state === "held" || status?.state === "unknown";
   const own = system().self().host;
+  // A record and an event of one process say the same of its host, be it nothing; what was found without a record is here.
+  const isOn = (holder: LockHolder, host: string | undefined) =>
+    holder.nonce === undefined ? own !== undefined && own === host : holder.host === host;
   return ({ pid, host }) =>
-    held && (status?.holders.some((holder) => holder.pid === pid && (holder.host ?? own) === host) ?? false);
+    held && (status?.holders.some((holder) => holder.pid === pid && isOn(holder, host)) ?? false);
 }

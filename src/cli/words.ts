@@ -1,4 +1,6 @@
 /** Times, names and signals in words, for people. */
+import type { LockStatus } from "../../mod.ts";
+import { isUncertain } from "../status.ts";
 import { signals } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
 import { UsageError } from "./args.ts";
@@ -31,6 +33,9 @@ export function ago(at: string | undefined): string | undefined {
   if (milliseconds !== undefined && milliseconds < -1000) return "in the future";
   return milliseconds === undefined ? undefined : `${span(Math.max(milliseconds, 0))} ago`;
 }
+
+/** A lock's state in a word: `free?` and `stale?` where it may be held, because a holder would not be seen from here. */
+export const stateOf = (status: LockStatus): string => `${status.state}${isUncertain(status) ? "?" : ""}`;
 
 /** A signal by its name, with or without `SIG`, or by its number. */
 export function signalName(given: string): NodeJS.Signals {

@@ -39,6 +39,13 @@ export function bunRuntime(): Runtime | undefined {
     permits: () => true,
     resolvesLinks: () => false,
     marksInherited: true,
+    readsFiles(given) {
+      // Not process.env: a .env could set this one too.
+      const options = [...process.execArgv, ...given("BUN_OPTIONS")?.split(/\s+/) ?? []];
+      if (options.some((option) => /^--(?:no-)?env-file(?:=|$)/.test(option))) return "no"; // as the user says
+      // A single executable, whose script is inside, is made without (tasks/compile.ts).
+      return /^(?:\/\$bunfs|[A-Z]:[\\/]~BUN)[\\/]/.test(process.argv[1] ?? "") ? "perhaps" : "yes";
+    },
     may: { kill: () => true, hostname: () => true, uid: () => true, proc: true, env: () => true, statfs: () => true },
     onEnd(leave, crash) {
       onEnd(leave, crash);

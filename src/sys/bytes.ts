@@ -6,6 +6,9 @@
 /** One character a byte; UTF-8 and all else goes through unchanged. */
 export type ByteString = string;
 
+/** U+FFFD stands for bytes that were no UTF-8, and a lone surrogate becomes it: as a path it would be another file's. */
+export const isInexact = (text: string): boolean => /[\ufffd\p{Surrogate}]/u.test(text);
+
 /** With its NUL, for C. */
 export const c = (text: ByteString): Uint8Array => Uint8Array.from(`${text}\0`, (character) => character.charCodeAt(0));
 

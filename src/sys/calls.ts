@@ -56,6 +56,7 @@ export function bindCalls(platform: string, library: string, bind: Bind): Calls 
   const libc = bind(library, { ...symbolsOf(platform), [errnoSymbol]: ERRNO_SIGNATURE });
   const { flock, kill, memcpy, fopen, fread, fclose } = libc;
   const errno = errnoReader(libc, errnoSymbol);
+  let files: Primitives | undefined | "not asked" = "not asked";
 
   return {
     flock(fd, mode) {
@@ -67,7 +68,7 @@ export function bindCalls(platform: string, library: string, bind: Bind): Calls 
         return contention(code);
       }
     },
-    files: () => linuxFiles(library, bind, errno),
+    files: () => files === "not asked" ? files = linuxFiles(library, bind, errno) : files,
     exists(pid) {
       if (kill(pid, 0) === 0) return "exists";
       return existence(errnoName(platform, errno()));

@@ -4,12 +4,15 @@
  */
 import type { Bind } from "./abi.ts";
 import { errnoReader } from "./calls.ts";
-import { type ByteString, byteString, c, fromText, toText } from "./bytes.ts";
+import { type ByteString, byteString, c, fromText } from "./bytes.ts";
 import { bindDescriptors } from "./descriptors.ts";
+import { shownVariables } from "./environment.ts";
+import { addedTo, entriesOf, environmentFor, exactArguments } from "./given.ts";
 import { ERRNO_SIGNATURE, hasLinuxKernel, LOCK_NB, LOCK_SH, LOCK_UN, PLATFORMS } from "./libc.ts";
 import {
   ACTIONS_SIZE,
   COMMAND_SYMBOLS,
+  F_GETFD,
   F_OFD_SETLK,
   F_OFD_SETLKW,
   F_RDLCK,
@@ -19,7 +22,9 @@ import {
   R_OK,
   SIG_DFL,
   SIG_IGN,
+  SIGACTION_SIZE,
   W_OK,
+  WNOHANG,
   X_OK,
 } from "./libc_command.ts";
 import { errnoName } from "./errno.ts";
@@ -33,6 +38,15 @@ export type How = "r" | "a" | "a+";
 export interface Range {
   readonly start: number;
   readonly length: number;
+}
+
+/** What a program that is started has besides its arguments and the environment. */
+export interface Given {
+  /** This descriptor as its descriptor `at`. */
+  readonly fd?: number;
+  readonly at?: number;
+  /** Signals that are ignored in it, by their numbers. */
+  readonly ignored?: readonly number[];
 }
 
 /** The calls, bound. Each answers a failure with a {@linkcode SystemError} whose message is the C library's own. */
@@ -55,17 +69,20 @@ export interface CommandCalls {
   defaultSignals(): void;
   /** Makes the next program inherit what this one did. */
   passOn(): void;
-  /** Starts a program, which has `fd`, if given, as its descriptor `at`. */
-  spawn(argv: readonly ByteString[], fd?: number, at?: number): number | SystemError;
+  /** Starts a program. Signals that only the runtime ignores have their default action in it. */
+  spawn(argv: readonly ByteString[], given?: Given): number | SystemError;
   /** Waits for it; the wait status of `waitpid(2)`. */
   wait(pid: number): number | SystemError;
+  /** The same without waiting; undefined while it runs. */
+  poll(pid: number): number | SystemError | undefined;
   /** Becomes a program, which has `fd` as `at`. Returns only if that fails, and then nothing but `exit` may follow. */
   exec(argv: readonly ByteString[], fd: number, at: number): SystemError;
   /** Ends at once: no exit handler, no tidying up by the runtime. */
   exit(status: number): never;
+  /** The environment that a program is started with: what was given, and what the user had the runtime add. */
   environment(): ByteString[];
-  /** The arguments as bytes, given what the runtime made of them. */
-  exact(args: readonly string[]): ByteString[];
+  /** The last arguments of this process as bytes, given what the runtime made of them; undefined where that is not known. */
+  exact(args: readonly string[]): ByteString[] | undefined;
 }
 
 /** What a command calls of the C library, or why it cannot. */
@@ -110,7 +127,17 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       text += byteString(part.subarray(0, length));
     }
     libc.fclose(stream);
-    return text.split("\0").slice(0, -1);
+    return entriesOf(text);
+  };
+
+  const given = () => entries("/proc/self/environ");
+
+  /** What a signal does to this process until the returned function is called; then as before, with all flags. */
+  const dispose = (signal: number, how: number) => {
+    const before = new Uint8Array(SIGACTION_SIZE);
+    libc.sigaction(signal, new Uint8Array(SIGACTION_SIZE), before); // of nothing but zeros: the default action
+    if (how !== SIG_DFL) libc.signal(signal, how);
+    return () => void libc.sigaction(signal, before, new Uint8Array(SIGACTION_SIZE));
   };
 
   /** Makes `fd` be `at`, for the next program too: what dup2 makes has no close-on-exec. */
@@ -167,22 +194,24 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       // Node starts a debugger on it. Where it is ignored, the one who started us wanted that.
       if (Number(libc.signal(SIGUSR1, SIG_DFL)) === SIG_IGN) libc.signal(SIGUSR1, SIG_IGN);
     },
-    spawn(argv, fd, at) {
+    spawn(argv, { fd, at, ignored = [] } = {}) {
       const actions = new Uint8Array(ACTIONS_SIZE);
       libc.posix_spawn_file_actions_init(actions);
+      for (const stream of [0, 1, 2]) {
+        // Node sets close-on-exec on these too.
+        if (libc.fcntl(stream, F_GETFD, new Uint8Array(8)) > 0) place(stream, stream);
+      }
       // macOS leaves a descriptor that is to be itself as it is, with close-on-exec.
       if (fd !== undefined && fd === at) place(fd, at);
       else if (fd !== undefined) libc.posix_spawn_file_actions_adddup2(actions, fd, at);
       const pid = new Int32Array(1);
-      const environment = this.environment();
-      const number = libc.posix_spawnp(
-        new Uint8Array(pid.buffer),
-        c(argv[0]),
-        actions,
-        0,
-        vector(argv),
-        vector(environment),
-      );
+      const [args, environment] = [vector(argv), vector(this.environment())];
+      const restore = [
+        ...[SIGPIPE, SIGXFSZ].map((signal) => dispose(signal, SIG_DFL)),
+        ...ignored.map((signal) => dispose(signal, SIG_IGN)),
+      ];
+      const number = libc.posix_spawnp(new Uint8Array(pid.buffer), c(argv[0]), actions, 0, args, environment);
+      for (const each of restore.reverse()) each();
       return number === 0 ? pid[0] : named(number);
     },
     wait(pid) {
@@ -190,8 +219,17 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       const done = retry(() => libc.waitpid(pid, new Uint8Array(status.buffer), 0));
       return done instanceof SystemError ? done : status[0];
     },
+    poll(pid) {
+      const status = new Int32Array(1);
+      const done = retry(() => libc.waitpid(pid, new Uint8Array(status.buffer), WNOHANG));
+      return done instanceof SystemError ? done : done === 0 ? undefined : status[0];
+    },
     exec(argv, fd, at) {
       const all = vector(argv);
+      // What Bun was told to read (--env-file) is in process.env only.
+      for (const [name, value] of addedTo(given() ?? [], shownVariables())) {
+        libc.setenv(c(fromText(name)), c(fromText(value)), 1);
+      }
       place(fd, at);
       libc.execvp(c(argv[0]), all);
       return named(errno());
@@ -200,14 +238,7 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       libc._exit(status);
       throw new Error("_exit(2) returned");
     },
-    environment: () =>
-      // Not process.env: Bun adds what stands in a file .env.
-      entries("/proc/self/environ") ??
-        Object.entries(process.env).map(([name, value]) => fromText(`${name}=${value}`)),
-    exact(args) {
-      const raw = entries("/proc/self/cmdline")?.slice(-args.length) ?? [];
-      // Where the runtime took one away (Bun a first `--`), the others no longer correspond.
-      return args.map((arg, i) => raw.length === args.length && toText(raw[i]) === arg ? raw[i] : fromText(arg));
-    },
+    environment: () => environmentFor(given(), shownVariables()),
+    exact: (args) => exactArguments(entries("/proc/self/cmdline"), args),
   };
 }

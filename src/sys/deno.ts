@@ -10,7 +10,6 @@ import type { Bind } from "./abi.ts";
 import { contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
 import { named, type Permits, withoutNonce } from "./primitives.ts";
-import { quote, shown } from "./printable.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
 
@@ -70,10 +69,7 @@ function physical(path: string): string {
     let done = "/";
     for (const part of path.split("/")) {
       if (part === ".." && !permits("read", done)) {
-        throw new SystemError(
-          "EACCES",
-          `where ${quote(path)} leads cannot be seen without --allow-read=${shown(done)}`,
-        );
+        throw new SystemError("EACCES", `where ${path} leads cannot be seen without --allow-read=${done}`);
       }
       done = part === ".." ? nodePath().dirname(deno!.realPathSync(done)) : nodePath().join(done, part); // `!` as above
     }
@@ -92,6 +88,8 @@ function describe(info: Deno.FileInfo): FileStat {
     inode: String(BigInt(ino)),
     size: info.size,
     changed: Math.floor((info.ctime?.getTime() ?? 0) / 1000),
+    uid: info.uid ?? undefined,
+    mode: info.mode === null ? undefined : info.mode & 0o7777,
   };
 }
 
@@ -229,11 +227,16 @@ export function denoRuntime(): Runtime | undefined {
       kill: () => granted({ name: "run" }) && (process.platform !== "win32" || atLeast(version.deno, [2, 4, 0])),
       hostname: () => granted({ name: "sys", kind: "hostname" }),
       uid: () => granted({ name: "sys", kind: "uid" }),
-      env: (name) => granted({ name: "env", variable: name }),
+      env: (name) => granted(name === undefined ? { name: "env" } : { name: "env", variable: name }),
       proc: false, // it needs --allow-all, and asks on the terminal without; libc reads it under --allow-ffi
       statfs: (path) => !/^\/(?:dev|proc|sys)\//.test(path) && granted({ name: "sys", kind: "statfs" }), // as proc
     },
     marksInherited: false,
+    start([file, ...args]) {
+      // Not node:child_process, which takes this executable for Node, also in a shell's words, and gives it every permission.
+      const child = new deno.Command(file, { args, stdin: "inherit", stdout: "inherit", stderr: "inherit" }).spawn();
+      return { pid: child.pid, ended: child.status };
+    },
     onEnd(leave) {
       process.on("exit", leave);
       // Deno.exit() fires only this. No exit event at all follows a crash here.

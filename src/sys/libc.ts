@@ -105,6 +105,7 @@ export const LINUX_STATX = {
 
 /** `struct statx` of <linux/stat.h>, the same on every architecture, in words of 32 bits; and how many it has. */
 export const STATX_WORDS = {
+  stx_uid: 5,
   stx_mode: 7,
   stx_ino: 8,
   stx_size: 10,

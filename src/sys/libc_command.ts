@@ -22,6 +22,9 @@ export const COMMAND_SYMBOLS = {
     parameters: ["buffer", "buffer", "buffer", "usize", "buffer", "buffer"],
     result: "i32",
   },
+  setenv: { parameters: ["buffer", "buffer", "i32"], result: "i32" }, // const char *name, const char *value, int replace
+  // int signum, const struct sigaction *act, struct sigaction *oldact
+  sigaction: { parameters: ["i32", "buffer", "buffer"], result: "i32" },
   signal: { parameters: ["i32", "usize"], result: "usize" }, // int signum, sighandler_t handler; both as numbers
   strdup: { parameters: ["buffer"], result: "usize" }, // const char *s; the address as a number, to stand in an argv
   strerror: { parameters: ["i32"], result: "pointer" }, // int errnum
@@ -45,6 +48,12 @@ export const R_OK = 4, W_OK = 2, X_OK = 1;
 
 /** For `signal(3)`: the same everywhere. */
 export const SIG_DFL = 0, SIG_IGN = 1;
+
+/** For `waitpid(2)`: the same everywhere. */
+export const WNOHANG = 1;
+
+/** Enough bytes for a `struct sigaction`: 152 in glibc and musl, 32 and less elsewhere. All zeros are SIG_DFL, no flag, no mask. */
+export const SIGACTION_SIZE = 256;
 
 /** Enough bytes for a `posix_spawn_file_actions_t`: 80 in glibc and musl; macOS, FreeBSD and bionic have a pointer. */
 export const ACTIONS_SIZE = 512;

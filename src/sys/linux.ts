@@ -13,7 +13,7 @@ import { quote } from "./printable.ts";
 import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
 
 const { AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, STATX_BASIC_STATS } = LINUX_STATX;
-const { stx_mode, stx_ino, stx_size, stx_ctime, stx_dev_major, stx_dev_minor } = STATX_WORDS;
+const { stx_uid, stx_mode, stx_ino, stx_size, stx_ctime, stx_dev_major, stx_dev_minor } = STATX_WORDS;
 
 const ENOENT = 2, EINTR = 4;
 
@@ -26,6 +26,8 @@ class Stat implements FileStat {
   readonly identity: string;
   readonly size: number;
   readonly changed: number;
+  readonly uid: number;
+  readonly mode: number;
   readonly #ino: number | bigint;
 
   constructor(words: Uint32Array) {
@@ -37,6 +39,8 @@ class Stat implements FileStat {
     this.kind = LINUX_KINDS[(words[stx_mode] & 0xffff) >> 12] ?? "device";
     this.identity = `${dev}:${this.#ino}`;
     this.size = Number(wide(words[stx_size], words[stx_size + 1]));
+    this.uid = words[stx_uid];
+    this.mode = words[stx_mode] & 0o7777;
     this.changed = (words[stx_ctime + 1] | 0) * 2 ** 32 + words[stx_ctime];
   }
 
@@ -171,6 +175,9 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
   } catch {
     return undefined; // ENOSYS or EPERM: node:fs knows older calls
   }
-  const lstat = (path: string) => stat(AT_FDCWD, pathBytes(path), AT_SYMLINK_NOFOLLOW, "lstat", path);
-  return { open: (path, access, mode, flock) => new File(path, access, mode, flock), lstat };
+  return {
+    open: (path, access, mode, flock) => new File(path, access, mode, flock),
+    lstat: (path) => stat(AT_FDCWD, pathBytes(path), AT_SYMLINK_NOFOLLOW, "lstat", path),
+    stat: (path) => stat(AT_FDCWD, pathBytes(path), 0, "stat", path),
+  };
 }

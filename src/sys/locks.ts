@@ -28,6 +28,13 @@ export function deviceOf(stat: FileStat): { major: number; minor: number } {
   };
 }
 
+/** Whether both are of one file. Beyond 2^53 Deno's own files show a rounded inode number, and libc's the whole one. */
+export function isSameFile(one: FileStat, other: FileStat): boolean {
+  if (one.identity === other.identity) return true;
+  const [a, b] = [one, other].map(({ identity }) => identity.split(":"));
+  return a.length !== b.length && a[0] === b[0] && one.inode === other.inode;
+}
+
 /** File systems whose files are on another device than the mount is. */
 const TWO_DEVICES = /^(?:btrfs|overlay)$/;
 

@@ -6,9 +6,18 @@ import { bindCalls, type Calls, existence, killByRuntime } from "./calls.ts";
 import { denoRuntime } from "./deno.ts";
 import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
-import type { Flock } from "./primitives.ts";
+import { type Flock, stat } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
-import { allProcesses, descriptorLocks, look, type Reader, surroundings, unseen } from "./proc.ts";
+import {
+  allProcesses,
+  descriptorLocks,
+  look,
+  namespaceOf,
+  type Reader,
+  showsOwnNamespace,
+  surroundings,
+  unseen,
+} from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import { fileSystemName } from "./statfs.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
@@ -17,7 +26,8 @@ import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 let runtime: Runtime | undefined;
 let cached: System | undefined;
 
-const thisRuntime = (): Runtime => runtime ??= denoRuntime() ?? bunRuntime() ?? nodeRuntime();
+/** The runtime; for what stands beside this file. */
+export const thisRuntime = (): Runtime => runtime ??= denoRuntime() ?? bunRuntime() ?? nodeRuntime();
 
 /** Asked at the first use, not at import. */
 export const isWindows = (): boolean => process.platform === "win32";
@@ -70,10 +80,16 @@ export function endTogether(): (() => void) | undefined {
 export const signals = (): Record<string, number> =>
   process.platform === "freebsd" ? FREEBSD_SIGNALS : os().constants.signals;
 
-/** An environment variable; undefined where it is not set, or empty. Throws {@linkcode SystemError} where it may not be asked for. */
+/** An environment variable; undefined where it is not set, or empty. Throws {@linkcode SystemError} where it may not be asked for, or has no text. */
 export function env(name: string): string | undefined {
-  if (thisRuntime().may.env(name)) return process.env[name] || undefined;
-  throw new SystemError("EACCES", `this process may not read the environment variable ${name} (--allow-env=${name})`);
+  if (!thisRuntime().may.env(name)) {
+    throw new SystemError("EACCES", `this process may not read the environment variable ${name} (--allow-env=${name})`);
+  }
+  try {
+    return process.env[name] || undefined;
+  } catch (error) {
+    throw new SystemError("EINVAL", `the environment variable ${name} is not UTF-8`, { cause: error }); // so in Deno
+  }
 }
 
 const attempt = <T>(call: () => T): T | undefined => {
@@ -100,6 +116,7 @@ function assemble(runtime: Runtime): System {
   const { disk, way, why } = chooseDisk(runtime, loaded);
   const reader = makeReader(runtime, calls);
   const pid = process.pid;
+  const others = ownNumbers(reader, pid);
   const ask = (other: number): "exists" | "gone" | SystemError => {
     if (calls) return calls.exists(other);
     if (!runtime.may.kill()) {
@@ -109,7 +126,7 @@ function assemble(runtime: Runtime): System {
     return code === undefined ? "exists" : existence(code);
   };
   let identity: Identity | undefined;
-  const self = () => identity ??= identify(runtime, calls, reader, pid);
+  const self = () => identity ??= identify(runtime, calls, reader, others, pid);
   return {
     ...disk,
     // On an unknown system O_NOFOLLOW may be missing and a PID may mean something else: no lock that is not one.
@@ -124,7 +141,7 @@ function assemble(runtime: Runtime): System {
       if (answer !== "gone" || process.platform !== "freebsd") return answer;
       return unseen(owner, self().uid, () => ask(1) === "exists");
     },
-    look: (other) => look(process.platform, other, reader),
+    look: (other) => look(process.platform, other, others),
     physical: (path) => runtime.physical?.(path) ?? path,
     own: (file) => reader.text(`/proc/self/${file}`),
     mounts: () => reader.text("/proc/self/mountinfo"),
@@ -132,8 +149,10 @@ function assemble(runtime: Runtime): System {
       const type = permittedType(runtime, calls, path);
       return type === undefined ? undefined : fileSystemName(type);
     },
-    descriptorLocks: (other) => descriptorLocks(other, reader),
-    all: () => allProcesses(reader),
+    descriptorLocks: (other) => descriptorLocks(other, others),
+    descriptorStat: (other, fd) => attempt(() => others.stat(`/proc/${other}/fd/${fd}`)),
+    readLink: reader.link,
+    all: () => allProcesses(others),
     signal(other, name) {
       if (calls) return calls.signal(other, signals()[name]);
       if (!runtime.may.kill()) {
@@ -144,7 +163,7 @@ function assemble(runtime: Runtime): System {
       return code === "ESRCH" ? "gone" : new SystemError(code, `kill(2) answered ${code}`);
     },
     kernelLocks() {
-      const again = () => reader.text("/proc/locks");
+      const again = () => others.text("/proc/locks");
       const text = again();
       // Beyond a page it is no snapshot, and a line can be missed while others go: in 1 of 10,000 cases two
       // readings in a row missed a lock that was held throughout.
@@ -190,6 +209,11 @@ function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
     // Read as bytes: with an encoding Node aborts where close(2) fails (ReadFileUtf8 in its node_file.cc).
     text: (path) => calls ? calls.readText(path) : proc ? attempt(() => String(fs().readFileSync(path))) : undefined,
     link: (path) => calls ? calls.readLink(path) : proc ? attempt(() => fs().readlinkSync(path)) : undefined,
+    // In a Deno whose permissions name paths libc opens no lock file, but may look into /proc.
+    stat(path) {
+      const libc = calls?.files();
+      return libc ? libc.stat(path) : proc ? stat(path) : undefined;
+    },
     list: (path) => calls ? calls.list(path) : proc ? attempt(() => fs().readdirSync(path)) : undefined,
     ps(args) {
       if (!runtime.may.kill()) return undefined;
@@ -201,14 +225,33 @@ function makeReader(runtime: Runtime, calls: Calls | undefined): Reader {
   };
 }
 
-function identify(runtime: Runtime, calls: Calls | undefined, reader: Reader, pid: number): Identity {
-  const { startTime, command, jailed } = look(process.platform, pid, reader) ?? {};
+/** A reader of what `/proc` says of processes by their numbers: of nothing where they are not this process's numbers. */
+function ownNumbers(reader: Reader, pid: number): Reader {
+  let own: boolean | undefined;
+  const trusts = () => own ??= !hasLinuxKernel(process.platform) || showsOwnNamespace(reader, pid);
+  return {
+    ...reader,
+    text: (path) => trusts() ? reader.text(path) : undefined,
+    list: (path) => trusts() ? reader.list(path) : undefined,
+    stat: (path) => trusts() ? reader.stat(path) : undefined,
+  };
+}
+
+function identify(
+  runtime: Runtime,
+  calls: Calls | undefined,
+  reader: Reader,
+  others: Reader,
+  pid: number,
+): Identity {
+  const { startTime, command, jailed } = look(process.platform, pid, others) ?? {};
   const [program, ...args] = process.argv;
   return {
     pid,
     startTime,
-    ...surroundings(reader),
-    ...(jailed === undefined ? {} : { pidNamespace: jailed ? "jail" : "host" }),
+    ...(hasLinuxKernel(process.platform)
+      ? surroundings(reader)
+      : { pidNamespace: namespaceOf(process.platform, jailed) }),
     host: (calls ? calls.hostname() : runtime.may.hostname() ? attempt(() => os().hostname()) : undefined) || undefined,
     uid: calls ? calls.uid() : runtime.may.uid() ? attempt(() => process.getuid?.()) : undefined,
     command: command ?? [nodePath().basename(program), ...args].join(" "),

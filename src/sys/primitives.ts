@@ -31,6 +31,8 @@ export interface Primitives {
   open(path: string, access: Access, mode: number, flock: Flock): OpenFile;
   /** undefined where nothing is there. */
   lstat(path: string): FileStat | undefined;
+  /** The same of what a symlink leads to. */
+  stat(path: string): FileStat | undefined;
 }
 
 /** The lock call that a runtime has, on a descriptor. */
@@ -67,6 +69,7 @@ function asSystemError(error: unknown): SystemError {
   if (name === "NotCapable" || code === "ERR_ACCESS_DENIED") {
     return new SystemError("EACCES", message, { cause: error });
   }
+  if (name === "BadResource") return new SystemError("EBADF", message, { cause: error }); // Deno's, of a closed file
   // Each names the errors that it knows. Of others Deno says UNKNOWN or shows the number, Node "Unknown system error
   // -122": so EDQUOT, where a user's quota is used up, was not known for what it is.
   const exact = osErrorName(process.platform, message);
@@ -102,6 +105,8 @@ function describe(stat: BigIntStats): FileStat {
     inode: String(BigInt(Number(inode))),
     size: Number(stat.size),
     changed: Number(stat.ctimeNs / 1_000_000_000n),
+    // On Windows a runtime makes both up.
+    ...(process.platform === "win32" ? {} : { uid: Number(stat.uid), mode: Number(stat.mode) & 0o7777 }),
   };
 }
 
@@ -170,6 +175,12 @@ export const openFile: Open = (path, access, mode, flock) => {
 export function lstat(path: string): FileStat | undefined {
   const stat = named(() => fs().lstatSync(path, { bigint: true, throwIfNoEntry: false }));
   return stat && describe(stat);
+}
+
+/** The same of what a symlink leads to. */
+export function stat(path: string): FileStat | undefined {
+  const found = named(() => fs().statSync(path, { bigint: true, throwIfNoEntry: false }));
+  return found && describe(found);
 }
 
 /**

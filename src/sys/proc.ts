@@ -3,13 +3,15 @@
  * FreeBSD (from their manual pages, not run there).
  */
 import { hasLinuxKernel } from "./libc.ts";
-import { type ProcessLook, SystemError } from "./sys.ts";
+import { type FileStat, type LockedDescriptor, type ProcessLook, SystemError } from "./sys.ts";
 
 /** How to read; undefined for what cannot be read. */
 export interface Reader {
   text(path: string): string | undefined;
   link(path: string): string | undefined;
   list(path: string): string[] | undefined;
+  /** `stat(2)`; may throw {@linkcode SystemError}. */
+  stat(path: string): FileStat | undefined;
   /** Runs `ps` with these arguments, in the C locale and UTC. */
   ps(args: string[]): string | undefined;
 }
@@ -46,20 +48,26 @@ function lookInProc(pid: number, reader: Reader): ProcessLook | undefined {
   };
 }
 
-/** The locks of a process's open files: what `/proc/PID/fdinfo` (proc(5)) says of each; undefined where it is hidden. */
-export function descriptorLocks(pid: number, reader: Reader): string | undefined {
+/**
+ * The locks of a process's open files: what `/proc/PID/fdinfo` (proc(5)) says of each; undefined where it is hidden.
+ * A lock of flock(2) belongs to the open file that took it: the kernel shows it on the descriptors of that open file
+ * alone (show_fd_locks() of fs/locks.c), not on another that a process has of the same file.
+ */
+export function descriptorLocks(pid: number, reader: Reader): LockedDescriptor[] | undefined {
   const names = reader.list(`/proc/${pid}/fdinfo`);
   if (!names) return undefined;
-  let locks = "", seen = 0;
+  const found: LockedDescriptor[] = [];
+  let seen = 0;
   for (const name of names) {
     if (name.startsWith(".")) continue;
     const text = reader.text(`/proc/${pid}/fdinfo/${name}`);
     if (text === undefined) continue; // closed since, or hidden
     seen++;
-    for (const [, line] of text.matchAll(/^lock:\t(.*)$/gm)) locks += `${line}\n`;
+    const locks = [...text.matchAll(/^lock:\t(.*)$/gm)].map(([, line]) => `${line}\n`).join("");
+    if (locks !== "") found.push({ fd: name, locks });
   }
   // Another user's process: its descriptors are listed but may not be read.
-  return seen === 0 && names.some((name) => !name.startsWith(".")) ? undefined : locks;
+  return seen === 0 && names.some((name) => !name.startsWith(".")) ? undefined : found;
 }
 
 /** All processes, by their ids. */
@@ -103,15 +111,52 @@ export function look(platform: string, pid: number, reader: Reader): ProcessLook
   return line === undefined ? undefined : parsePs(line, platform);
 }
 
-/** PROC_TIME_INIT_INO, <linux/proc_ns.h>. */
-const FIRST_TIME_NAMESPACE = "4026531834";
+/** The PID namespace that a machine boots in, and that sees every process: PROC_PID_INIT_INO, <linux/proc_ns.h>. */
+export const INITIAL_PID_NAMESPACE = "4026531836";
 
-/** The boot and the PID namespace that this process lives in. */
-export function surroundings(reader: Reader): { bootId?: string; pidNamespace?: string; timeNamespace?: string } {
-  const time = /^time:\[(\d+)\]$/.exec(reader.link("/proc/self/ns/time") ?? "")?.[1];
+/** The time namespace that a machine boots in: PROC_TIME_INIT_INO, <linux/proc_ns.h>. */
+const INITIAL_TIME_NAMESPACE = "4026531834";
+
+/** What stands for the PID namespace in any jail of FreeBSD. */
+export const JAIL = "jail";
+
+/** Which boot and which namespaces this process lives in; undefined for what it cannot know. */
+export interface Surroundings {
+  readonly bootId?: string;
+  readonly pidNamespace?: string;
+  readonly timeNamespace?: string;
+}
+
+/** By Linux's `/proc/self`, which is this process whatever PID namespace `/proc` shows. */
+export function surroundings(reader: Reader): Surroundings {
+  const namespace = (name: string) =>
+    new RegExp(`^${name}:\\[(\\d+)\\]$`).exec(reader.link(`/proc/self/ns/${name}`) ?? "")?.[1];
+  // A kernel without time namespaces (before 5.6) has one clock. That is known, and a link that is hidden is not.
+  const hasNone = () => reader.list("/proc/self/ns")?.includes("time") === false;
   return {
     bootId: reader.text("/proc/sys/kernel/random/boot_id")?.trim() || undefined,
-    pidNamespace: /^pid:\[(\d+)\]$/.exec(reader.link("/proc/self/ns/pid") ?? "")?.[1],
-    timeNamespace: time === FIRST_TIME_NAMESPACE ? undefined : time,
+    pidNamespace: namespace("pid"),
+    timeNamespace: namespace("time") ?? (hasNone() ? INITIAL_TIME_NAMESPACE : undefined),
   };
+}
+
+/**
+ * What stands for the PID namespace where there is none: the name of the system, for a folder may be shared with
+ * another one on the same machine, whose processes have other numbers. `jailed`: undefined where that is not known.
+ */
+export function namespaceOf(platform: string, jailed: boolean | undefined): string | undefined {
+  if (platform === "darwin") return "darwin";
+  return platform !== "freebsd" || jailed === undefined ? undefined : jailed ? JAIL : "host";
+}
+
+/**
+ * Whether the numbers in `/proc` are those of this process's own PID namespace. They are those of the namespace that
+ * mounted it: after `unshare -pf` without --mount-proc they are the outer processes' (a living owner was called a
+ * thread, or a later process), and after `nsenter -m` the container's. `/proc/self` is missing, or says so by `Pid`,
+ * and by an `NSpid` (since Linux 4.1) of more numbers than one.
+ */
+export function showsOwnNamespace(reader: Reader, pid: number): boolean {
+  const status = reader.text("/proc/self/status") ?? "";
+  const numbers = (name: string) => new RegExp(`^${name}:\\s*(.*)$`, "m").exec(status)?.[1].trim().split(/\s+/);
+  return numbers("Pid")?.[0] === String(pid) && (numbers("NSpid")?.length ?? 1) === 1;
 }

@@ -9,6 +9,12 @@ import type { Flock, Permits } from "./primitives.ts";
 /** A way to the kernel lock, or why there is none. */
 export type Unavailable = { readonly unavailable: string };
 
+/** A program that was started, with the runtime's own streams. */
+export interface Started {
+  readonly pid: number;
+  readonly ended: Promise<{ readonly code: number; readonly signal: string | null }>;
+}
+
 /** One runtime. */
 export interface Runtime {
   /** Such as `deno/2.9.6`. */
@@ -33,12 +39,17 @@ export interface Runtime {
     hostname(): boolean;
     uid(): boolean;
     readonly proc: boolean;
-    env(name: string): boolean;
+    /** Without a name: all of the environment. */
+    env(name?: string): boolean;
     /** `node:fs` must not be asked otherwise. */
     statfs(path: string): boolean;
   };
   /** Whether it sets close-on-exec on the descriptors that it was started with, as on its own. */
   readonly marksInherited: boolean;
+  /** Whether it has added variables of a file in the current directory to `process.env` unasked. `given`: what was given. */
+  readsFiles?(given: (name: string) => string | undefined): "yes" | "perhaps" | "no";
+  /** Starts a program, where `node:child_process` would change how it is called. */
+  start?(command: readonly string[]): Started;
   /** Calls `leave` at an exit event, after `crash` where that event follows an error and does not tell. */
   onEnd(leave: () => void, crash: () => void): void;
   /** The path without `..`, where the runtime resolves those otherwise than the kernel does. */

@@ -28,6 +28,10 @@ export interface FileStat {
   /** Time of the last status change by the file system's own clock, in whole
    * seconds: Deno's `node:fs` has no finer one, and all runtimes must agree. */
   readonly changed: number;
+  /** Its owner. Left out where the system has none, as Windows. */
+  readonly uid?: number;
+  /** Who may do what: the bits of `chmod(2)`. With an ACL the group's are its mask. Left out as `uid`. */
+  readonly mode?: number;
 }
 
 /** How a lock file is opened. None truncates, follows a symlink, or waits on a FIFO. `"make"`: it must not exist. */
@@ -125,6 +129,13 @@ export interface Identity {
   readonly runtime: string;
 }
 
+/** A descriptor of a process, and the locks that belong to its open file. */
+export interface LockedDescriptor {
+  readonly fd: string;
+  /** Lines as of `/proc/locks`. */
+  readonly locks: string;
+}
+
 /** Processes. */
 export interface Processes {
   /** Asked once, then remembered: none of it changes while a process lives. */
@@ -138,13 +149,17 @@ export interface Processes {
   look(pid: number): ProcessLook | undefined;
   /** `/proc/locks`; undefined where there is none, or it may not be read. */
   kernelLocks(): string | undefined;
-  /** The locks of a process's open files, in lines as of `/proc/locks`; undefined where they may not be seen. */
-  descriptorLocks(pid: number): string | undefined;
+  /** Those of a process's descriptors that have locks; undefined where they may not be seen. */
+  descriptorLocks(pid: number): readonly LockedDescriptor[] | undefined;
+  /** What a process's descriptor is open on; undefined where that may not be seen. */
+  descriptorStat(pid: number, fd: string): FileStat | undefined;
   /** All processes, by their ids; undefined where they cannot be listed. */
   all(): number[] | undefined;
   /** `kill(2)` with a signal by its name. */
   signal(pid: number, name: string): "sent" | "gone" | SystemError;
   physical(path: string): string;
+  /** What a symlink holds; undefined where it cannot be read. */
+  readLink(path: string): string | undefined;
   /** A file of `/proc/self`, such as `status`; undefined where there is none, or it may not be read. */
   own(file: string): string | undefined;
 }

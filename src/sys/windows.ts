@@ -59,6 +59,8 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     fileSystem: () => undefined,
     kernelLocks: () => undefined,
     descriptorLocks: () => undefined,
+    descriptorStat: () => undefined,
+    readLink: () => undefined,
     all: () => undefined,
   };
 }

@@ -1,5 +1,5 @@
 /** The back ends to explore: the project's own, or with one deliberate fault. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -11,8 +11,8 @@ import type { Backends } from "./explore.ts";
 /** The code that ships. */
 export const own: Backends = { tryFlock, advance };
 
-/** An edit of a file of src/backend. */
-type Edit = BareEdit<"flock.ts" | "pidfile.ts">;
+/** An edit of a file of src/backend, or of the judge of owners. */
+type Edit = BareEdit<"flock.ts" | "pidfile.ts" | "owner.ts">;
 
 /** The protocol's faults, as edits of the code that ships. */
 export const MUTANTS: Record<string, Edit[]> = {
@@ -34,6 +34,16 @@ export const MUTANTS: Record<string, Edit[]> = {
     ],
     ["flock.ts", `const { refusal, dead } = lookAtPidFile(sys, path); // 6`, `const { refusal, dead } = before;`],
   ],
+  "what is not known agrees": [[
+    "owner.ts",
+    "a !== undefined && a === b;",
+    "a === undefined || b === undefined || a === b;",
+  ]],
+  "another boot is a restart": [[
+    "owner.ts",
+    "[owner, self].every(({ pidNamespace }) => pidNamespace === INITIAL_PID_NAMESPACE) &&",
+    "",
+  ]],
   "no look at P": [["pidfile.ts", `refusal = kernelHolder(sys, path);`, `refusal = undefined;`]],
 };
 
@@ -43,19 +53,12 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
   try {
     const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
-    for (
-      const name of [
-        "announce.ts",
-        "entry.ts",
-        "flock.ts",
-        "held.ts",
-        "kept.ts",
-        "open.ts",
-        "pidfile.ts",
-        "publish.ts",
-      ]
-    ) {
-      let text = readFileSync(new URL(`backend/${name}`, source), "utf8").replaceAll(`from "../`, `from "${source}`);
+    const names = [...readdirSync(new URL("backend/", source)), "owner.ts"];
+    for (const name of names) {
+      const folder = new URL(name === "owner.ts" ? "." : "backend/", source);
+      let text = readFileSync(new URL(name, folder), "utf8").replaceAll(`from "../owner.ts"`, `from "./owner.ts"`)
+        .replaceAll(`from "../`, `from "${source}`);
+      if (name === "owner.ts") text = text.replaceAll(`from "./`, `from "${source}`);
       for (const edit of edits) if (edit[0] === name) text = edited(text, edit);
       writeFileSync(join(copy, name), text);
     }

@@ -3,12 +3,23 @@
  * processes that run the real back ends; reports the first state with two
  * holders, or one from which the lock can never be taken again.
  */
-import type { Attempt, Request } from "../../src/backend.ts";
+import type { Attempt, Request } from "../../src/backend/contract.ts";
 import type { Step } from "../../src/backend/pidfile.ts";
 import { removeDead } from "../../src/backend/remove.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";
 import { type Exchange, exchanges } from "./symmetry.ts";
-import { type Answer, clone, Machine, type Operation, PATH, pidOf, STOP, type World } from "./world.ts";
+import {
+  type Answer,
+  clone,
+  factsOf,
+  type Home,
+  Machine,
+  type Operation,
+  PATH,
+  pidOf,
+  STOP,
+  type World,
+} from "./world.ts";
 
 /** The code that is explored: the project's own, or a mutant of it. */
 export interface Backends {
@@ -19,6 +30,8 @@ export interface Backends {
 export interface Scenario {
   /** One letter a process: F kernel back end, C the same and it clears a dead owner's PID file, P PID-file back end in a runtime that has no kernel lock, Q in one that has. */
   readonly kinds: string;
+  /** Where each of them lives, and what it knows of that (`world.ts`); all on the host if not given. */
+  readonly homes?: string;
   /** Acquisitions that each process tries. */
   readonly attempts: number;
   /** How many may die. */
@@ -81,19 +94,24 @@ export function explore(backends: Backends, scenario: Scenario): Report {
   const { kinds, attempts, crashes, links = true } = scenario;
   Error.stackTraceLimit = 0; // errors are answers here, by the million
   let failed: State | undefined;
-  const twins = exchanges(kinds);
+  // The cast: the scenarios name no other letters. A newcomer's home is behind those of the processes.
+  const homes = [...scenario.homes ?? "h".repeat(kinds.length)] as Home[];
+  // Each that does not know where it lives lives somewhere else, and is none the less like the others: no fact tells them apart.
+  const twins = exchanges([...kinds].map((kind, i) => kind + homes[i]));
   const keyOf = (state: State) => twins.map((twin) => key(state, twin)).reduce((a, b) => a < b ? a : b);
 
   /** Runs a process up to its next operation, performing one before that if it is to. */
-  function run(world: World, me: number, process: Process, perform: 0 | 1, kind = kinds[me]): Run {
+  function run(world: World, me: number, process: Process, perform: 0 | 1, kind = kinds[me], at = homes): Run {
     const { attempt, history, step } = process;
     const where = `${attempt}${STEPS.indexOf(step.at)}`;
-    const machine = new Machine(world, me, where, history, links, perform, kind);
+    const machine = new Machine(world, me, where, history, links, perform, kind, at);
     let outcome: Run["outcome"] = "stopped";
     try {
       const made = "PQ".includes(kind) ? backends.advance(machine, request, step) : backends.tryFlock(machine, request);
       // From one step to the next nothing is remembered but the step.
-      if ("at" in made) return next(run(world, me, { ...process, step: made, history: [] }, 0, kind), machine);
+      if ("at" in made) {
+        return next(run(world, me, { ...process, step: made, history: [] }, 0, kind, at), machine);
+      }
       outcome = "refusal" in made ? "refused" : "held";
       if (kind === "C" && "hold" in made) {
         outcome = "stopped"; // while it still clears away
@@ -180,6 +198,20 @@ export function explore(backends: Backends, scenario: Scenario): Report {
     });
   }
 
+  /** Whether a newcomer meets a record of an owner that it cannot judge: then a person settles that. */
+  function isUnknown({ files, inodes }: World, kind: string, home: Home): boolean {
+    const facts = factsOf(home);
+    return Object.entries(files).some(([name, inode]) => {
+      // The kernel's lock needs no record; a PID file without it has nothing else.
+      if (name === PATH ? kind !== "P" : name.includes("tmp-")) return false;
+      const fields = /^\d+\n(\{.*\})\n$/.exec(inodes[inode].text)?.[1];
+      if (fields === undefined) return false;
+      const { bootId, pidNamespace } = JSON.parse(fields);
+      return facts.pidNamespace === undefined || pidNamespace !== facts.pidNamespace ||
+        (bootId !== facts.bootId && home !== "h");
+    });
+  }
+
   /** Everybody is gone: can a newcomer of each kind take it? */
   function neverAgain({ world }: State): string | undefined {
     const damaged = !links &&
@@ -188,13 +220,15 @@ export function explore(backends: Backends, scenario: Scenario): Report {
       );
     if (damaged) return undefined; // where hard links are refused it is a person who settles that (PROTOCOL.md)
     const newcomer = kinds.length;
-    for (const kind of new Set(kinds)) {
+    const sorts = new Map([...kinds].map((kind, i) => [kind + homes[i], { kind, home: homes[i] }]));
+    for (const { kind, home } of sorts.values()) {
+      if (isUnknown(world, kind, home)) continue;
       const later = clone(world);
       later.alive = [...later.alive.map(() => false), true];
       later.flocks = {};
       let process = idle(0), outcome = "stopped";
       for (let steps = 0; outcome === "stopped" && steps < LONGEST; steps++) {
-        const ran = run(later, newcomer, process, 1, kind);
+        const ran = run(later, newcomer, process, 1, kind, [...homes, home]);
         outcome = ran.outcome;
         process = { ...process, step: ran.step, history: ran.history };
       }

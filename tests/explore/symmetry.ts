@@ -16,10 +16,10 @@ export interface Exchange {
   readonly number: (text: string) => number;
 }
 
-/** All exchanges among processes of one kind. */
-export function exchanges(kinds: string): Exchange[] {
+/** All exchanges among processes of one kind, which is named for each. */
+export function exchanges(kinds: readonly string[]): Exchange[] {
   const numbers = new Map<string, number>();
-  return permutations([...kinds].map((_, i) => i))
+  return permutations(kinds.map((_, i) => i))
     .filter((at) => at.every((me, place) => kinds[me] === kinds[place]))
     .map((at) => ({ at, number: renamer(at, numbers) }));
 }

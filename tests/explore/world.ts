@@ -10,6 +10,7 @@
 import {
   type Access,
   type FileStat,
+  type Identity,
   type OpenFile,
   type ProcessLook,
   type System,
@@ -21,6 +22,24 @@ export const PATH = "/d/P";
 /** A process's PID, and the letter in what is named after it: both found again in any text (`symmetry.ts`). */
 export const pidOf = (me: number): number => 7770 + me;
 export const letterOf = (me: number): string => "abcdef"[me];
+
+/**
+ * Where a process lives, and what it knows of that: h the host, in the initial PID namespace; c a container of it;
+ * s a system container, with a boot id of its own; ? a container of its own, without the right to learn of that.
+ * Each sees the processes of its own place only, and under the others' numbers none.
+ */
+export type Home = "h" | "c" | "s" | "?";
+
+const KNOWN: Record<Exclude<Home, "?">, Facts> = {
+  h: { bootId: "boot-1", pidNamespace: "4026531836", timeNamespace: "4026531834", host: "model", startTime: "1" },
+  c: { bootId: "boot-1", pidNamespace: "4026532201", timeNamespace: "4026531834", host: "model", startTime: "1" },
+  s: { bootId: "boot-2", pidNamespace: "4026532202", timeNamespace: "4026531834", host: "model", startTime: "1" },
+};
+
+type Facts = Pick<Identity, "bootId" | "pidNamespace" | "timeNamespace" | "host" | "startTime">;
+
+/** What a process of that place knows of itself. */
+export const factsOf = (home: Home): Facts => home === "?" ? {} : KNOWN[home];
 
 /** Stops a process at its next operation. No SystemError, so the back ends let it pass. */
 export const STOP = new Error("stopped by the scheduler");
@@ -86,6 +105,7 @@ export class Machine implements System {
   /** Which attempt at which step: what it makes is named after that. */
   readonly #where: string;
   readonly #links: boolean;
+  readonly #homes: readonly Home[];
   #mayPerform: number;
   #nonces = 0;
 
@@ -98,6 +118,7 @@ export class Machine implements System {
     links: boolean,
     perform: number,
     kind: string,
+    homes: readonly Home[],
   ) {
     this.way = kind === "P" ? undefined : "ffi";
     this.#world = world;
@@ -105,6 +126,7 @@ export class Machine implements System {
     this.#where = where;
     this.history = [...history];
     this.#links = links;
+    this.#homes = homes;
     this.#mayPerform = perform;
   }
 
@@ -139,9 +161,11 @@ export class Machine implements System {
     return id;
   }
 
-  /** A temporary file has one owner, and others look at it only when that one is dead. */
+  /** A temporary file has one owner, and others look at it only when that one is dead, as far as its neighbours know. */
   #reach(path: string): Reach {
-    return path.startsWith(`${PATH}.pid.tmp-${pidOf(this.#me)}-`) ? "own" : "shared";
+    const [home] = this.#homes;
+    const areNeighbours = home !== "?" && this.#homes.every((each) => each === home);
+    return areNeighbours && path.startsWith(`${PATH}.pid.tmp-${pidOf(this.#me)}-`) ? "own" : "shared";
   }
 
   #lookUp(path: string): string {
@@ -255,15 +279,22 @@ export class Machine implements System {
     return this.#operation("lists the directory", "shared", names);
   }
 
-  self() {
-    return { pid: pidOf(this.#me), startTime: "1", host: "model", runtime: "model" };
+  self(): Identity {
+    return { pid: pidOf(this.#me), runtime: "model", ...factsOf(this.#homes[this.#me]) };
   }
 
   exists(pid: number): "exists" | "gone" {
-    return this.#operation(`asks for ${pid}`, "shared", () => this.#world.alive[pid - pidOf(0)] ? "exists" : "gone");
+    return this.#operation(`asks for ${pid}`, "shared", () => this.#isSeen(pid) ? "exists" : "gone");
+  }
+
+  #isSeen(pid: number): boolean {
+    const other = pid - pidOf(0), home = this.#homes[this.#me];
+    const isNeighbour = other === this.#me || (home !== "?" && this.#homes[other] === home);
+    return isNeighbour && this.#world.alive[other];
   }
 
   look(pid: number): ProcessLook | undefined {
+    if (this.#homes[this.#me] === "?") return undefined;
     return { startTime: "1", state: "S", threadGroup: pid }; // a PID is never reused here
   }
 
@@ -278,6 +309,10 @@ export class Machine implements System {
   own(): undefined {}
 
   descriptorLocks(): undefined {}
+
+  descriptorStat(): undefined {}
+
+  readLink(): undefined {}
 
   all(): undefined {}
 

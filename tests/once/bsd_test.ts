@@ -96,10 +96,11 @@ async function freebsd(seen: readonly number[], ps?: string | Error): Promise<Sy
 }
 
 test("judge() says dead on FreeBSD of what is gone, and unknown of what may only be hidden", async () => {
-  const [everybody, ownOnly] = [await freebsd([1]), await freebsd([])];
+  const ps = "Sun Nov 29 17:00:00 2026 Ss node a.js\n";
+  const [everybody, ownOnly] = [await freebsd([1], ps), await freebsd([], ps)];
   const state = (sys: System, uid?: number) => {
     const { host } = sys.self();
-    return judge({ pid: 4711, uid, host }, sys).state;
+    return judge({ pid: 4711, uid, host, pidNamespace: "host" }, sys).state;
   };
   assertEquals([1000, 1001, undefined].map((uid) => state(everybody, uid)), ["dead", "dead", "dead"]);
   assertEquals([1000, 1001, undefined].map((uid) => state(ownOnly, uid)), ["dead", "unknown", "unknown"]);
@@ -115,6 +116,33 @@ test("self() says on FreeBSD whether it is in a jail, whose processes are not th
   assertMatch(judge(owner, jail).reason, /another PID namespace/);
   assertEquals(judge(owner, jail).state, "unknown");
   assertEquals(judge(owner, host).state, "dead");
+  // Two jails may have one host name, and neither shows the other's processes.
+  assertEquals(judge({ ...owner, pidNamespace: "jail" }, jail).state, "unknown");
+  assertMatch(judge({ ...owner, pidNamespace: "jail" }, jail).reason, /whether it is the same one cannot be told/);
+  // No boot is known there, and none is asked for; the host and whether it is a jail are.
+  for (const unknown of ["host", "pidNamespace"]) {
+    assertEquals(judge({ ...owner, nonce: "1", [unknown]: undefined }, host).state, "unknown");
+  }
+});
+
+test("self() names the system on macOS, which has no PID namespaces, and judge() goes by the host's name there", async () => {
+  const { system }: typeof import("../../src/sys/mod.ts") = await import(`../../src/sys/mod.ts?${++modules}`);
+  const made = on("darwin", system);
+  const here = on("darwin", () => withPs("Sun Nov 29 17:00:00 2026 S node a.js\n", () => made.self()));
+  assertEquals([here.pidNamespace, here.bootId, here.timeNamespace], ["darwin", undefined, undefined]);
+  const gone = { ...here, pid: 4711 };
+  const mac = (self: Partial<typeof here>): System => ({
+    ...made,
+    self: () => ({ ...here, ...self }),
+    exists: () => "gone",
+    look: () => undefined,
+  });
+  assertEquals(judge(gone, mac({})).state, "dead");
+  assertEquals(judge({ ...gone, host: "other" }, mac({})).state, "unknown");
+  assertEquals(judge({ ...gone, host: undefined }, mac({})).state, "unknown");
+  assertEquals(judge(gone, mac({ host: undefined })).state, "unknown");
+  // A Linux on the same machine, in a virtual machine or a container, without FFI: nothing but its host is known.
+  assertEquals(judge({ ...gone, pidNamespace: undefined }, mac({})).state, "unknown");
 });
 
 test("self() needs no ps, which Node with --permission may not run", async () => {
@@ -204,7 +232,7 @@ test("spawn() hands a descriptor down that is where it is to be, which macOS' ad
       posix_spawn_file_actions_adddup2: (_: unknown, ...values: unknown[]) => called.push(["adddup2", ...values]),
       posix_spawnp: call("spawn", 0),
     };
-    bindCommandCalls("darwin", "libc", library(functions), false).spawn(["true"], fd, at);
+    bindCommandCalls("darwin", "libc", library(functions), false).spawn(["true"], { fd, at });
     return called.map((values) => values[0] === "spawn" ? ["spawn"] : values);
   };
   assertEquals(spawned(3, 3), [["dup", 3], ["dup2", 9, 3], ["close", 9], ["spawn"]]);

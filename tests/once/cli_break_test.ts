@@ -1,10 +1,11 @@
 /** `holdfast break`: shows, asks, and then removes by a takeover, or signals; and never a living holder's. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { CLI, FFI_KINDS, holdfast, start } from "../cli.ts";
 import { type Place, test, within } from "../harness.ts";
-import { stateOf, until } from "../pid_files.ts";
+import { leave, ownerOf, sleeper, stateOf, until } from "../pid_files.ts";
 import { onTerminal } from "../terminal.ts";
 
 const nonce = "0123456789abcdef0123456789abcdef";
@@ -61,6 +62,18 @@ for (const kind of FFI_KINDS) {
     assertEquals((await holdfast(place, kind, ["run", "-n", path, "true"])).code, 0);
   });
 }
+
+test("holdfast run and status name break where a PID file does not say where its owner ran, and break removes it", async (place) => {
+  const path = plant(place, { host: undefined, runtime: "deno/2.9.6" });
+  const run = await holdfast(place, "bun", ["run", "-n", path, "true"]);
+  const status = await holdfast(place, "bun", ["status", path]);
+  const how = `If no process holds it any more, "holdfast break ${path}" removes its PID file\n`;
+  assertEquals([run.code, status.code], [1, 3]);
+  for (const words of [run.err, status.out]) assertStringIncludes(words, how);
+  assertStringIncludes(run.err, "its record has no pidNamespace");
+  assertEquals((await holdfast(place, "bun", ["break", "--yes", path])).code, 0);
+  assertEquals((await holdfast(place, "bun", ["run", "-n", path, "true"])).code, 0);
+});
 
 test("holdfast break asks on a terminal: n leaves everything, y removes it", async (place) => {
   const path = plant(place);
@@ -167,6 +180,17 @@ test("holdfast break and status name all that have the lock's open file, and wha
   const first = await holdfast(place, "bun", ["break", "./first.lock"]);
   assertMatch(first.err, /the number in \S+first\.lock\.pid, .* is that of pid 1 \(.+\); pid 1 is the first process/);
   assert(!/kill/.test(first.err), first.err);
+  // Another program's number may be of another PID namespace: it is shown, and not to be signalled, nor woken.
+  writeFileSync(path("number.lock.pid"), `${heir}\n`);
+  for (const signal of ["SIGCONT", "SIGSTOP"] as const) {
+    process.kill(heir, signal);
+    await until("it is so", () => (stateOf(heir) === "T") === (signal === "SIGSTOP"));
+    const number = await holdfast(place, "bun", ["break", "./number.lock"]);
+    assertMatch(number.err, new RegExp(`is that of pid ${heir} .*"ps -fp ${heir}" shows what it is\n$`));
+    const { out } = await holdfast(place, "bun", ["status", "./number.lock"]);
+    assert(!/kill/.test(number.err + out), number.err + out);
+  }
+  process.kill(heir, "SIGCONT");
   for (const each of [shell, taker, ...readers]) each.write("go\n");
   for (const each of [shell, taker, ...readers]) await within(10_000, each.ended);
 });
@@ -197,4 +221,50 @@ test("holdfast status and break say that a holder is stopped, and that a signal 
   await until("it is stopped", () => stateOf(agent.pid) === "T");
   assertEquals(Lock.inspect(place.path("pid.lock")).reason, `process ${agent.pid} is alive, but stopped`);
   assertMatch((await holdfast(place, "bun", ["status", "./pid.lock"])).out, new RegExp(` ${agent.pid} stopped `));
+});
+
+test("holdfast break and status recommend no signal to a process that a file merely names, and send it none", async (place) => {
+  const { path } = place;
+  const sleep = sleeper(place);
+  const left = (name: string, mode: number) => {
+    leave(path(`${name}.pid`), ownerOf(sleep));
+    chmodSync(path(`${name}.pid`), mode);
+    return path(name);
+  };
+  const [forged, right] = [left("forged.lock", 0o666), left("right.lock", 0o644)];
+  writeFileSync(path("foreign.lock.pid"), `${sleep}\n`);
+  const refused = await holdfast(place, "bun", ["break", "--yes", "--signal", forged]);
+  assertEquals(refused.code, 1);
+  assertMatch(refused.err, /^holdfast: no SIGTERM is sent to .*is not proven: ".*" can be written by other users/);
+  const shown = await holdfast(place, "bun", ["break", forged]);
+  assertMatch(shown.err, new RegExp(`pid ${sleep} is named, and that it has the lock is not proven: "`));
+  const foreign = await holdfast(place, "bun", ["break", "./foreign.lock"]);
+  assertMatch(
+    foreign.err,
+    new RegExp(`that pid ${sleep} has the lock is not proven: "ps -fp ${sleep}" shows what it is`),
+  );
+  for (const { err } of [shown, foreign]) assert(!/"kill|--signal asks/.test(err), err);
+  process.kill(sleep, "SIGSTOP");
+  await until("it is stopped", () => stateOf(sleep) === "T");
+  const status = async (file: string) => (await holdfast(place, "bun", ["status", file])).out;
+  assert(!/kill -CONT/.test(await status(forged)), await status(forged));
+  assertMatch(await status(right), new RegExp(`"kill -CONT ${sleep}"`));
+  process.kill(sleep, "SIGCONT");
+  const sent = await holdfast(place, "bun", ["break", "--yes", "--signal", right]);
+  assertStringIncludes(sent.out, `SIGTERM was sent to pid ${sleep}`);
+});
+
+test("holdfast break of a kernel lock that a record gives to another process names who has it, and only that one to be ended", async (place) => {
+  const { path, child } = place;
+  const sleep = sleeper(place);
+  const holder = child("bash", ["-c", 'exec 9<> "$0"; flock 9; echo granted; exec sleep 600', path()]);
+  await holder.line();
+  leave(path(), ownerOf(sleep));
+  const { err, code } = await holdfast(place, "bun", ["break", "--yes", path()]);
+  assertEquals(code, 1);
+  assertStringIncludes(err, `"kill ${holder.pid}" asks it to go`);
+  assert(!err.includes(String(sleep)), err);
+  const signalled = await holdfast(place, "bun", ["break", "--yes", "--signal", path()]);
+  assertEquals(signalled.code, 1);
+  assert("RSD".includes(stateOf(sleep)));
 });

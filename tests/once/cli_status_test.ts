@@ -154,6 +154,41 @@ test("holdfast status in a container does not take a daemon's lock for free, who
 });
 
 for (const kind of FFI_KINDS) {
+  test(`holdfast in ${kind} in a container does not say plain free where a holder would not be seen, and status ends with 3`, async (place) => {
+    const { path, child } = place;
+    const by = ["unshare", "-pf", "--mount-proc", "--kill-child"];
+    const holder = child("flock", [path("held.lock"), "sh", "-c", "echo granted; cat"]);
+    assertEquals(await holder.line(), "granted");
+    writeFileSync(path("stale.lock"), `${NOBODY}\n`);
+    for (const name of ["held", "stale"]) {
+      const state = name === "held" ? "free?" : "stale?";
+      const { code, out } = await holdfast(place, kind, ["status", path(`${name}.lock`)], { by });
+      assertEquals(code, 3, out);
+      assertMatch(out, new RegExp(`\n${state.replace("?", "\\?")} +\\S+/${name}\\.lock`));
+      assertMatch(out, /\n(?:free|stale)\?: \S+: .*so a holder without a record would not be seen\n/);
+    }
+    const list = await holdfast(place, kind, ["list", "--json", place.dir], { by });
+    const all: { state: string; complete: boolean }[] = JSON.parse(list.out);
+    assertEquals([list.code, all.map(({ state, complete }) => `${state} ${complete}`)], [3, [
+      "free false",
+      "stale false",
+    ]]);
+    const missing = await holdfast(place, kind, ["status", path("missing.lock")], { by });
+    assertEquals([missing.code, /^free +\S+missing/m.test(missing.out)], [0, true], missing.out);
+
+    const run = await holdfast(place, kind, ["run", "-n", path("held.lock"), "true"], { by });
+    assertEquals(run.code, 1);
+    assertMatch(run.err, /^holdfast: \S+ is held by a process that cannot be seen from here: .* would not be seen\n$/);
+    const asked = await holdfast(place, kind, ["break", "--yes", "--signal", path("held.lock")], { by });
+    assertMatch(asked.out, /^\S+ is free\?: /);
+    assertEquals([asked.code, /its holder, if there is one, cannot be seen from here/.test(asked.err)], [1, true]);
+    const doctor = await holdfast(place, kind, ["doctor", "--json", path("held.lock")], { by });
+    const { findings } = JSON.parse(doctor.out);
+    const lock = findings.find(({ about }: { about: string }) => about === "lock");
+    assertEquals(lock.level, "warning");
+    assertMatch(lock.what, /is free\?: .* would not be seen/);
+  });
+
   test(`holdfast list and status in ${kind} show awkward names in one line each, and --json is valid`, async (place) => {
     awkwardFiles(place);
     const { code, out } = await holdfast(place, kind, ["list", "."]);

@@ -6,6 +6,7 @@ import { Lock } from "../../mod.ts";
 import { holdsNow, unended } from "../../src/cli/unended.ts";
 import { LockHolder } from "../../src/record.ts";
 import { test } from "../harness.ts";
+import { deadOwner, leave } from "../pid_files.ts";
 
 test("holdfast history counts a crash once, and nobody of another host as holding it now", ({ path }) => {
   const event = {
@@ -25,4 +26,9 @@ test("holdfast history counts a crash once, and nobody of another host as holdin
   assertEquals(holdsNow(path())(acquired), false);
   assertEquals(holdsNow(path())({ ...acquired, host: hostname() }), true);
   lock.release();
+  // Deno without FFI tells neither its record nor the journal its host.
+  const record = { ...deadOwner(), pid: process.pid, host: undefined, bootId: undefined, pidNamespace: undefined };
+  leave(`${path()}.pid`, record);
+  assertEquals(holdsNow(path())({ ...acquired, host: undefined }), true);
+  assertEquals(holdsNow(path())({ ...acquired, host: hostname() }), false);
 });

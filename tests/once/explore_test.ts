@@ -5,10 +5,14 @@
 import { assert, assertEquals } from "@std/assert";
 import { mutant, MUTANTS, own } from "../explore/backends.ts";
 import { explore, type Scenario } from "../explore/explore.ts";
+import { factsOf } from "../explore/world.ts";
+import type { HolderFields } from "../../src/record.ts";
 import { test } from "../harness.ts";
 
-const DEAD = (pid: number, nonce: string) =>
-  `${pid}\n${JSON.stringify({ holdfast: 1, pid, startTime: "1", host: "model", nonce: nonce.padStart(32, "0") })}\n`;
+const DEAD = (pid: number, nonce: string, other: Partial<HolderFields> = {}) => {
+  const record = { holdfast: 1, pid, ...factsOf("h"), runtime: "model", nonce: nonce.padStart(32, "0"), ...other };
+  return `${pid}\n${JSON.stringify(record)}\n`;
+};
 
 /** What is explored with the project's own code: nothing may be found. */
 const SCENARIOS: Record<string, Scenario> = {
@@ -44,6 +48,77 @@ const SCENARIOS: Record<string, Scenario> = {
     crashes: 1,
     files: { "/d/P": DEAD(7778, "2"), "/d/P.pid": DEAD(7779, "1") },
   },
+  "three PID files after an owner from before a restart": {
+    kinds: "PPP",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P.pid": DEAD(7770, "1", { bootId: "boot-0", fileSystem: "local" }) },
+  },
+  // Those that cannot judge each other: no order of events makes two holders, and no owner that cannot be judged is robbed.
+  "PID files of the host, of a container, and of one that does not know where it is": {
+    kinds: "PPP",
+    homes: "hc?",
+    attempts: 1,
+    crashes: 2,
+  },
+  "PID files of two that do not know where they are, and of the host": {
+    kinds: "PPP",
+    homes: "??h",
+    attempts: 1,
+    crashes: 1,
+  },
+  "PID files of the host and of a system container with a boot id of its own": {
+    kinds: "PPP",
+    homes: "hhs",
+    attempts: 1,
+    crashes: 2,
+  },
+  "an old damaged PID file, found by the host and by one that does not know where it is": {
+    kinds: "PP",
+    homes: "h?",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P.pid": { old: "4711\n{" } },
+  },
+  "an old damaged PID file, found by the host and by a container": {
+    kinds: "PP",
+    homes: "hc",
+    attempts: 2,
+    crashes: 1,
+    files: { "/d/P.pid": { old: "4711\n{" } },
+  },
+  "a takeover beside one that does not know where it is, and a container": {
+    kinds: "PPP",
+    homes: "h?c",
+    attempts: 1,
+    crashes: 1,
+    files: { "/d/P.pid": DEAD(7779, "1") },
+  },
+  "a takeover that died, beside one that does not know where it is": {
+    kinds: "PPP",
+    homes: "hh?",
+    attempts: 1,
+    crashes: 2,
+    files: { "/d/P.pid": DEAD(7779, "1"), [`/d/P.pid.${"1".padStart(32, "0")}`]: DEAD(7778, "2") },
+  },
+  "PID files of one that does not know where it is, and of a container, and a kernel back end": {
+    kinds: "PQF",
+    homes: "?ch",
+    attempts: 1,
+    crashes: 2,
+  },
+  "a kernel back end that does not know where it is, beside PID files": {
+    kinds: "PPF",
+    homes: "hc?",
+    attempts: 1,
+    crashes: 2,
+  },
+  "a kernel holder that does not know where it is, and clears away no living owner's PID file": {
+    kinds: "CPP",
+    homes: "?hs",
+    attempts: 1,
+    crashes: 1,
+  },
 };
 
 for (const [name, scenario] of Object.entries(SCENARIOS)) {
@@ -62,10 +137,16 @@ const FAULTS: [mutant: string, scenario: Scenario][] = [
   ["look before announce", { kinds: "PF", attempts: 1, crashes: 0 }],
   ["no look at P", { kinds: "PF", attempts: 1, crashes: 0 }],
   ["no look at P", { kinds: "QF", attempts: 1, crashes: 0 }],
+  ["what is not known agrees", { kinds: "PP", homes: "h?", attempts: 1, crashes: 0 }],
+  ["what is not known agrees", { kinds: "PP", homes: "??", attempts: 1, crashes: 0 }],
+  ["what is not known agrees", { kinds: "PF", homes: "?h", attempts: 1, crashes: 0 }],
+  ["what is not known agrees", { kinds: "PF", homes: "h?", attempts: 1, crashes: 0 }],
+  ["another boot is a restart", { kinds: "PP", homes: "hs", attempts: 1, crashes: 0 }],
+  ["another boot is a restart", { kinds: "PF", homes: "sh", attempts: 1, crashes: 0 }],
 ];
 
 for (const [name, scenario] of FAULTS) {
-  test(`explore() finds the fault in a mutant: ${name} (${scenario.kinds})`, async () => {
+  test(`explore() finds the fault in a mutant: ${name} (${scenario.kinds} ${scenario.homes ?? ""})`, async () => {
     const { fault } = explore(await mutant(MUTANTS[name]), scenario);
     assertEquals(fault?.what, "two holders");
     console.log(`${name}: two holders after ${fault?.trace.length} steps`);

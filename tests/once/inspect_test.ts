@@ -15,7 +15,7 @@ const look = (agent: Agent, path: string): Promise<LockStatus> => agent.call("lo
 /** A lock that is held, or was, and by whom that is to be seen. */
 interface Scene {
   readonly name: string;
-  readonly state: "held" | "stale";
+  readonly state: "held" | "stale" | "unknown";
   readonly mode: "exclusive" | "shared";
   readonly pids: number[];
   /** It has a record: Deno without FFI sees nothing else. */
@@ -36,7 +36,9 @@ async function scenes(place: Place, heirs: number[]): Promise<Scene[]> {
     await hold(holder, holder.kind);
     add(holder.kind, [holder.pid]);
     await hold(holder, `${holder.kind} by PID file`, { backend: "pidfile" });
-    add(`${holder.kind} by PID file`, [holder.pid]);
+    // Its record does not say where it runs.
+    const state = holder.kind === "deno-no-ffi" ? "unknown" : "held";
+    add(`${holder.kind} by PID file`, [holder.pid], { state });
     await hold(holder, "shared", { mode: "shared" });
   }
   add("shared", holders.map(({ pid }) => pid), { mode: "shared", recorded: false });

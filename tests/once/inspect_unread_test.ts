@@ -4,7 +4,8 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";
-import { inspectPath, whoHolds } from "../../src/inspect.ts";
+import { describe } from "../../src/describe.ts";
+import { inspectPath } from "../../src/inspect.ts";
 import { system } from "../../src/sys/mod.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";
 import { KINDS, test } from "../harness.ts";
@@ -31,7 +32,7 @@ test("inspect() takes a file on SMB that can be opened and not be read for held,
   writeFileSync(path(), "");
   const held = inspectPath(unread("cifs"), path());
   assertEquals([held.state, held.backend, held.mode, held.holders], ["held", "flock", "exclusive", []], held.reason);
-  assertEquals([held.unread, whoHolds(unread("cifs"), path()).unread], [true, true]);
+  assertEquals([held.unread, describe(unread("cifs"), path(), { token: undefined }).unread], [true, true]);
   assertMatch(held.reason, /its SMB server lets nobody read it, as it does while another mount or host has it locked/);
   for (const fileSystem of ["local", "nfs", undefined]) {
     const { state, holders, unread: isUnread, reason } = inspectPath(unread(fileSystem), path());

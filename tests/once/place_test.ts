@@ -114,7 +114,9 @@ test("acquire() tells once that a FUSE mount keeps its locks to itself, as inspe
     // What it is all about: the same file, held twice.
     assertEquals([await agent.tryAcquire("one/a.lock"), await agent.tryAcquire("two/a.lock")], [true, true], kind);
     assertEquals(await agent.tryAcquire("one/b.lock"), true);
-    const { reason } = await agent.call("inspect", { name: "one/a.lock" });
+    const { reason, complete } = await agent.call("inspect", { name: "one/a.lock" });
+    // Held exclusively, and twice: who cannot ask about the file system does not know of that.
+    assertEquals(complete, kind === "deno-no-ffi", kind);
     await agent.lock(path("one/local.lock"), { fileSystem: "local" });
     const refused = await agent.tryAcquire().catch((error) => error);
     assertEquals(refused.name, "LockUnsupportedError", kind);

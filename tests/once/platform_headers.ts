@@ -105,6 +105,12 @@ const ACCESS_AND_SIGNAL: Quotation = {
 `,
 };
 
+const WAIT: Quotation = {
+  from: "include/uapi/linux/wait.h of torvalds/linux; glibc, musl and bionic have the same",
+  here: "/usr/include/linux/wait.h",
+  lines: "#define WNOHANG 0x00000001",
+};
+
 /** By `process.platform`. */
 export const HEADERS: Record<string, readonly Quotation[]> = {
   linux: [
@@ -112,6 +118,7 @@ export const HEADERS: Record<string, readonly Quotation[]> = {
     ERRNO,
     FCNTL,
     ACCESS_AND_SIGNAL,
+    WAIT,
     {
       from: "include/uapi/linux/fcntl.h of torvalds/linux",
       here: "/usr/include/linux/fcntl.h",
@@ -142,6 +149,7 @@ export const HEADERS: Record<string, readonly Quotation[]> = {
     ERRNO,
     FCNTL,
     ACCESS_AND_SIGNAL,
+    WAIT,
     { from: "libc/include/errno.h of aosp-mirror/platform_bionic at 0c3b3df06d74", lines: "int* __errno(void);" },
   ],
   darwin: [
@@ -215,6 +223,10 @@ extern int * __error(void);
 #define W_OK (1<<1)
 #define R_OK (1<<2)
 `,
+    },
+    {
+      from: "bsd/sys/wait.h of apple-oss-distributions/xnu at e3723e1f1766",
+      lines: "#define WNOHANG 0x00000001",
     },
   ],
   freebsd: [
@@ -321,6 +333,7 @@ int * __error(void);
 #define R_OK 0x04
 `,
     },
+    { from: "sys/sys/wait.h of FreeBSD, in sobomax/freebsd14_vendor at 4b33055d8aff", lines: "#define WNOHANG 1" },
   ],
 };
 
@@ -440,6 +453,8 @@ int fileno(FILE *stream);
 int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int from, int to);
 int posix_spawn_file_actions_init(posix_spawn_file_actions_t *actions);
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr, char *const argv[], char *const envp[]);
+int setenv(const char *name, const char *value, int replace);
+int sigaction(int signum, const struct sigaction *act, struct sigaction *oldact);
 sighandler_t signal(int signum, sighandler_t handler);
 char *strdup(const char *s);
 char *strerror(int errnum);

@@ -53,7 +53,7 @@ function assertQuoted(platform: string, table: Record<string, number>): void {
 
 test("platform_headers.ts quotes this machine's headers as they are", () => {
   const quotations = HEADERS.linux.filter(({ here }) => here !== undefined);
-  assertEquals(quotations.length, 5);
+  assertEquals(quotations.length, 6);
   for (const { here, lines } of quotations) {
     if (!here || !existsSync(here)) continue; // no headers here: the quotation is all there is
     const real = definitions(readFileSync(here, "utf8"));
@@ -83,11 +83,11 @@ for (const platform of platforms) {
     for (const [name, number] of header) if (/^E[A-Z]/.test(name)) assert(number in ERRNO[platform], name);
   });
 
-  test(`the constants of fcntl, flock, access and signal have the numbers of ${platform}'s headers`, () => {
+  test(`the constants of fcntl, flock, access, signal and waitpid have the numbers of ${platform}'s headers`, () => {
     const { LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN, O_NOCTTY } = libc;
-    const { F_GETFD, F_GETFL, O_ACCMODE, R_OK, W_OK, X_OK, SIG_DFL, SIG_IGN } = command;
+    const { F_GETFD, F_GETFL, O_ACCMODE, R_OK, W_OK, X_OK, SIG_DFL, SIG_IGN, WNOHANG } = command;
     assertQuoted(platform, { LOCK_SH, LOCK_EX, LOCK_NB, LOCK_UN, O_NOCTTY: O_NOCTTY[platform] });
-    assertQuoted(platform, { F_GETFD, F_GETFL, O_ACCMODE, R_OK, W_OK, X_OK, SIG_DFL, SIG_IGN });
+    assertQuoted(platform, { F_GETFD, F_GETFL, O_ACCMODE, R_OK, W_OK, X_OK, SIG_DFL, SIG_IGN, WNOHANG });
   });
 
   test(`PLATFORMS names ${platform}'s C library and its errno as the system does`, () => {

@@ -2,6 +2,7 @@
 import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { tryFlock } from "../../src/backend/flock.ts";
 import { advance } from "../../src/backend/pidfile.ts";
+import { describe } from "../../src/describe.ts";
 import { whyNotToSignal } from "../../src/handover.ts";
 import { inspectPath } from "../../src/inspect.ts";
 import { notSignalledError, timeoutError } from "../../src/messages.ts";
@@ -168,11 +169,10 @@ test("inspect() on Windows by a holder without FFI, which cannot read its own re
 test("LockTimeoutError and signalHolder on Windows say of a holder without FFI that its record cannot be read", () => {
   for (const ffi of [true, false]) {
     const windows = new FakeWindows(), held = hold(windows.system(false)), other = windows.system(ffi);
-    const found = refusal(other);
-    const { message, holder } = timeoutError(P, 50, found);
+    const inTheWay = describe(other, P, refusal(other));
+    const { message, holder } = timeoutError(P, 50, inTheWay);
     assertEquals(holder, undefined);
     assertStringIncludes(message, `held by a holder whose record cannot be read. It counts as held because ${UNREAD}`);
-    const inTheWay = found.who();
     const refusing = notSignalledError(P, "SIGTERM", inTheWay, whyNotToSignal(other, inTheWay) ?? "it may be").message;
     assertStringIncludes(
       refusing,
@@ -188,7 +188,7 @@ test("tryFlock() on Windows counts a PID file that cannot be read as held", () =
     windows.put(`${P}.pid`, "4724\n");
     const other = windows.open(`${P}.pid`, {})!; // `!`: it is there
     windows.lock(other, 0n, 100n, true);
-    const { unread, doubt } = refusal(windows.system(ffi)).who();
+    const sys = windows.system(ffi), { unread, doubt } = describe(sys, P, refusal(sys));
     assertEquals([unread, doubt?.endsWith("cannot be read while another program has it locked")], [true, true]);
     windows.close(other);
   }
@@ -198,7 +198,7 @@ test("tryPidFile() on Windows, in a runtime without any kernel lock, takes a fil
   const windows = new FakeWindows(), held = hold(windows.system(false));
   const without: System = { ...windows.system(false), way: undefined };
   const step = advance(without, request, { at: "B", nonce: "0".repeat(32) });
-  assertEquals("refusal" in step && step.refusal.who(), { unread: true, doubt: UNREAD });
+  assertEquals("refusal" in step && describe(without, P, step.refusal), { unread: true, doubt: UNREAD });
   held.release();
 });
 

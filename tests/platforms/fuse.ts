@@ -7,6 +7,8 @@ import { ground, inPlaces, type Place } from "./suite.ts";
 /** A PID file is made under another name, which is removed: its time of change is then newer than the kernel shows. */
 const CACHED = "FUSE shows a file's times as they were for up to a second";
 
+const NO_PROOF = "a PID file proves nothing of a process where the mount's own program decides who may write it";
+
 const BINDFS: Place = {
   ...ground("FUSE, bindfs", "FUSE (bindfs)"),
   remark: "the lock is local to the mount: two mounts of one folder would both be granted it",
@@ -14,6 +16,8 @@ const BINDFS: Place = {
     { test: "inspect() changes no byte, mode or time, and leaves nothing open", why: CACHED },
     { test: "tryAcquire() by flock that is refused because of pidfile changes nothing on disk", why: CACHED },
     { test: "tryAcquire() by PID file that is refused changes nothing on disk", why: CACHED },
+    { test: "that drains at the signal (pidfile)", why: NO_PROOF },
+    { test: "sends one signal, however long the holder takes (pidfile)", why: NO_PROOF },
   ],
   withoutNode: true,
 };

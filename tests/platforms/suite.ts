@@ -15,6 +15,8 @@ export const RUNTIMES: readonly (readonly [name: string, runner: Runner])[] = [
 /** What a file system has no part in: the gate runs these on the machine's own. */
 const PLACELESS: Readonly<Record<string, string>> = {
   "channels_test.ts": "events in the process",
+  "closed_test.ts": "which file a process's descriptor is",
+  "complete_test.ts": "what is seen of a lock from a container; tests/once/place_test.ts has FUSE",
   "deadlock_test.ts": "waiting for oneself",
   "layout_test.ts": "what the sources look like, and that an import does nothing",
   "options_test.ts": "options, and what they default to",
@@ -22,6 +24,7 @@ const PLACELESS: Readonly<Record<string, string>> = {
   "owner_test.ts": "whether a process is alive",
   "owner_elsewhere_test.ts": "the same, in containers",
   "record_test.ts": "a record as text",
+  "stranger_test.ts": "who is signalled, which processes and modes decide",
   "sync_wait_test.ts": "deadlines of a wait that blocks",
   "sys_errno_test.ts": "the names of errors",
   "wait_test.ts": "the pauses of a wait",

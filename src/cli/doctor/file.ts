@@ -7,7 +7,9 @@ import { explain } from "../../explain.ts";
 import { system } from "../../sys/mod.ts";
 import { shown } from "../../sys/printable.ts";
 import { SystemError } from "../../sys/sys.ts";
+import { isUncertain } from "../../status.ts";
 import { NAME } from "../version.ts";
+import { stateOf } from "../words.ts";
 import { error, type Finding, ok, warning } from "./finding.ts";
 
 const ABOUT = "lock";
@@ -15,15 +17,19 @@ const ABOUT = "lock";
 /** What is to be said of it; `usable`: it is there, and may be opened. */
 export function judgeFile(path: string): { finding: Finding; usable: boolean } {
   try {
-    const { state, reason, holder } = Lock.inspect(path);
+    const status = Lock.inspect(path);
+    const { state, reason, holder } = status;
     const closed = whyNotOpened(path);
     if (closed !== undefined) {
       const advice = `a lock on it takes the right to read it: "ls -l ${shown(path)}" shows who has that`;
       return { finding: error(ABOUT, `${shown(path)} cannot be opened: ${closed}`, advice), usable: false };
     }
-    const what = `${shown(path)} is ${state}: ${reason}${holder && state !== "free" ? `; ${holder}` : ""}`;
-    const advice = `find out whether its owner lives; "${NAME} break" removes what it left`;
-    return { finding: state === "unknown" ? warning(ABOUT, what, advice) : ok(ABOUT, what), usable: existsSync(path) };
+    const what = `${shown(path)} is ${stateOf(status)}: ${reason}${holder && state !== "free" ? `; ${holder}` : ""}`;
+    const advice = state === "unknown"
+      ? `find out whether its owner lives; "${NAME} break" removes what it left`
+      : `whether it is held only a try tells: "${NAME} run -n ${shown(path)} true"; or ask outside of the container`;
+    const doubtful = state === "unknown" || isUncertain(status);
+    return { finding: doubtful ? warning(ABOUT, what, advice) : ok(ABOUT, what), usable: existsSync(path) };
   } catch (failure) {
     if (!(failure instanceof LockError)) throw failure;
     const advice = "a lock file must be a regular file that this user may read";

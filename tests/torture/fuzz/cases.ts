@@ -247,6 +247,10 @@ const CHANGES: readonly Change[] = [
   }],
   ["another host", (parts) => set(parts, '"host"', '"elsewhere"')],
   ["another boot", (parts) => set(parts, '"bootId"', '"00000000-0000-0000-0000-000000000000"')],
+  ["another boot, in a shared folder", (parts) => {
+    set(parts, '"bootId"', '"00000000-0000-0000-0000-000000000000"');
+    set(parts, '"fileSystem"', '"vboxsf"');
+  }],
   ["another PID namespace", (parts) => set(parts, '"pidNamespace"', '"1"')],
   ["another time namespace", (parts) => set(parts, '"timeNamespace"', '"1"')],
   ["another start time", (parts, random) => set(parts, '"startTime"', JSON.stringify(random.pick(NUMBERS)))],

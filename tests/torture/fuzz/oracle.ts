@@ -14,7 +14,8 @@ export type Reading =
 
 const LIMIT = 4096;
 const HEAD = new TextEncoder().encode('{"holdfast":');
-export const TEXTS = "startTime bootId pidNamespace timeNamespace host command runtime acquiredAt label".split(" ");
+export const TEXTS = "startTime bootId pidNamespace timeNamespace host fileSystem command runtime acquiredAt label"
+  .split(" ");
 
 /** What the bytes of a file are. */
 export function readBytes(bytes: Uint8Array): Reading {
@@ -53,19 +54,35 @@ export function readBytes(bytes: Uint8Array): Reading {
   return good ? { kind: "record", fields } : damaged;
 }
 
-/** Its owner, by the seven rules; `here` is a record of this process. */
+/** The facts of which a holder writes one at least; without any, it is another program's number. */
+const WHERE = ["nonce", "runtime", "bootId", "pidNamespace", "timeNamespace", "host"];
+const INITIAL = "4026531836";
+
+/** Its owner, by src/owner.ts's rules; `here` is a record of this process, beside which the file lies. */
 export function judgeOwner(fields: Fields, here: Record<string, unknown>): "alive" | "dead" | "unknown" {
-  const differ = (name: string) =>
-    Object.hasOwn(fields, name) && here[name] !== undefined && fields[name] !== here[name];
-  if (differ("bootId") && Object.hasOwn(fields, "host") && fields.host === here.host) return "dead"; // 1
-  if (differ("host") || differ("pidNamespace")) return "unknown"; // 2
-  const state = judgeProcess(fields.pid, fields.startTime);
-  if (state !== "dead" || !Object.hasOwn(fields, "timeNamespace")) return state;
+  const value = (name: string) => Object.hasOwn(fields, name) ? fields[name] : undefined;
+  const same = (name: string) => value(name) !== undefined && value(name) === here[name];
+  if (WHERE.every((name) => value(name) === undefined)) return judgeProcess(fields.pid, value("startTime"));
+  const isLocal = here.fileSystem === "local";
+  if (value("bootId") !== undefined && here.bootId !== undefined && !same("bootId")) {
+    const restarted = isLocal && [undefined, "local"].some((each) => value("fileSystem") === each) && same("host") &&
+      same("pidNamespace") && value("pidNamespace") === INITIAL;
+    return restarted ? "dead" : "unknown";
+  }
+  if (!same("bootId") || !same("pidNamespace") || !(isLocal || same("host"))) return "unknown";
+  const state = judgeProcess(fields.pid, value("startTime"));
+  if (state !== "dead" || same("timeNamespace")) return state;
   return judgeProcess(fields.pid, undefined) === "dead" ? "dead" : "unknown"; // the clock of another namespace
 }
 
-/** Rules 3 to 7, by /proc alone. */
-function judgeProcess(pid: number, startTime: unknown): "alive" | "dead" {
+/** Whether it does not say where it ran, and nothing it says is otherwise here. */
+export const saysTooLittle = (fields: Fields, here: Record<string, unknown>): boolean =>
+  ["bootId", "pidNamespace", "host"].every((name) =>
+    !Object.hasOwn(fields, name) || fields[name] === undefined || fields[name] === here[name]
+  );
+
+/** A number of this machine's table, by /proc alone. */
+export function judgeProcess(pid: number, startTime: unknown): "alive" | "dead" {
   if (!existsSync(`/proc/${pid}/stat`)) return "dead"; // 3
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");

@@ -14,7 +14,7 @@ import type { LockHolder } from "../../../src/record.ts";
 import { Random } from "../../contention/random.ts";
 import { makeCase, oddText, type World } from "./cases.ts";
 import { growthOf, STEEP } from "./growth.ts";
-import { type Fields, judgeOwner, readBytes, type Reading, TEXTS } from "./oracle.ts";
+import { type Fields, judgeOwner, judgeProcess, readBytes, type Reading, saysTooLittle, TEXTS } from "./oracle.ts";
 
 export interface Order {
   /** The folder with mod.ts and src/. */
@@ -110,7 +110,7 @@ function attackParse(bytes: Uint8Array): Reading["kind"] {
     : { pid: "pid" in expected && expected.pid };
   for (const [name, value] of Object.entries(holder)) {
     demand(
-      /^(?:pid|startTime|bootId|pidNamespace|timeNamespace|host|uid|command|runtime|mode|acquiredAt|nonce|label)$/
+      /^(?:pid|startTime|bootId|pidNamespace|timeNamespace|host|fileSystem|uid|command|runtime|mode|acquiredAt|nonce|label)$/
         .test(name),
       () => `the holder has a field ${JSON.stringify(name)}`,
     );
@@ -237,8 +237,14 @@ async function attackLockFile(bytes: Uint8Array, n: number): Promise<void> {
   const owner = verdictOf(readBytes(bytes));
   // Another program's, which locks nothing, and of one that lives: nobody died.
   const isNumber = isBare(readBytes(bytes)) && owner === "alive";
+  // On a local disk the kernel would show the lock of one that does not say where it ran; its number tells the rest.
+  const reading = readBytes(bytes);
+  const isLeft = owner === "unknown" && own.fileSystem === "local" && reading.kind === "record" &&
+    saysTooLittle(reading.fields, own) && judgeProcess(reading.fields.pid, undefined) === "dead";
   const right = isNumber || kind === "empty" || kind === "foreign"
     ? "free"
+    : isLeft
+    ? "stale"
     : owner === "alive" || owner === "unknown"
     ? "unknown"
     : "";
@@ -462,6 +468,7 @@ function attackRecord(n: number): void {
   may("pidNamespace", () => text(12));
   may("timeNamespace", () => text(12));
   may("host", () => text(60));
+  may("fileSystem", () => text(10));
   may("uid", () => random.pick([0, 1, 1000, 2 ** 32 - 2, Number.MAX_SAFE_INTEGER]));
   may("command", () => text(random.pick([10, 300, 10_000])));
   may("runtime", () => text(20));

@@ -1,0 +1,114 @@
+/**
+ * How `holdfast run` starts COMMAND. Through the C library, because each runtime's own way changes something: Deno grants
+ * a Deno every permission, Bun drops variables, and in text that is no UTF-8 all change bytes. Without FFI, by the runtime.
+ */
+import type { StdioOptions } from "node:child_process";
+import { childProcess } from "../builtin.ts";
+import { fromText, isInexact, toText } from "../sys/bytes.ts";
+import { type CommandCalls, commandCalls } from "../sys/command.ts";
+import { startedWith } from "../sys/environment.ts";
+import { exactArguments } from "../sys/given.ts";
+import { thisRuntime } from "../sys/mod.ts";
+import { quote } from "../sys/printable.ts";
+import type { Runtime } from "../sys/runtime.ts";
+import { SystemError } from "../sys/sys.ts";
+import { exitStatus, startProgram } from "./program.ts";
+import { STATUS } from "./version.ts";
+import { signalStatus } from "./words.ts";
+
+/** Its exit status, as a shell has it; or why it could not be started: an errno's name, or words. */
+export type End = number | { readonly why: string | undefined };
+
+/** COMMAND, started or not. */
+export interface Launched {
+  readonly pid?: number;
+  readonly ended: Promise<End>;
+}
+
+/** Where COMMAND finds the lock. */
+const LOCK_FD = 3;
+
+/** An end whose SIGCHLD was missed is seen after so long, in milliseconds. */
+const PAUSE = 1000;
+
+/** Whether COMMAND can be started with the very arguments that were given. */
+export function isExact(command: readonly string[]): boolean {
+  if (!command.some(isInexact)) return true;
+  const calls = commandCalls();
+  if (typeof calls !== "string") return calls.exact(command) !== undefined;
+  const bytes = exactArguments(startedWith("cmdline"), command);
+  return bytes !== undefined && command.every((arg, i) => fromText(arg) === bytes[i]); // it passes text on
+}
+
+/** Starts COMMAND, with `fd` as its descriptor 3, and with these signals ignored, which are given by their numbers. */
+export function launch(command: readonly string[], fd: number | undefined, ignored: readonly number[]): Launched {
+  const calls = commandCalls();
+  return typeof calls === "string" ? byRuntime(command, fd) : byLibrary(calls, command, fd, ignored);
+}
+
+function byLibrary(
+  calls: CommandCalls,
+  command: readonly string[],
+  fd: number | undefined,
+  ignored: readonly number[],
+): Launched {
+  const argv = calls.exact(command);
+  if (!argv) return failed("its arguments are not UTF-8, and are not known here");
+  let look = () => {};
+  const onChild = () => look();
+  // Before the start: where our parent ignores SIGCHLD, the kernel would throw the status away.
+  process.on("SIGCHLD", onChild);
+  const pid = startProgram(calls, argv, { fd, at: fd === undefined ? undefined : LOCK_FD, ignored });
+  if (pid instanceof SystemError) {
+    process.off("SIGCHLD", onChild);
+    return failed(pid.code);
+  }
+  const ended = new Promise<End>((resolve) => {
+    look = () => {
+      const status = calls.poll(pid);
+      if (status === undefined) return;
+      clearInterval(timer);
+      process.off("SIGCHLD", onChild);
+      resolve(status instanceof SystemError ? STATUS.system : exitStatus(status));
+    };
+    const timer = setInterval(look, PAUSE); // and it keeps this process alive
+    look();
+  });
+  return { pid, ended };
+}
+
+/** Only text is passed on, and a Node of that kind has forgotten which signals were ignored. */
+function byRuntime(command: readonly string[], fd: number | undefined): Launched {
+  const { start } = thisRuntime();
+  if (start) return fd === undefined ? byStart(start, command) : failed("there is no way to give it the lock here");
+  const lost = startedWith("environ")?.find((entry) => fromText(toText(entry)) !== entry);
+  if (lost !== undefined) {
+    const name = quote(toText(lost.split("=", 1)[0]));
+    return failed(`the variable ${name} is not UTF-8, and this runtime cannot pass that on (it has no FFI)`);
+  }
+  const [file, ...args] = command;
+  try {
+    const stdio = ["inherit", "inherit", "inherit", ...(fd === undefined ? [] : [fd])] satisfies StdioOptions;
+    const child = childProcess().spawn(file, args, { stdio });
+    const ended = new Promise<End>((resolve) => {
+      child.on("error", ({ code }: NodeJS.ErrnoException) => resolve({ why: code }));
+      child.on("exit", (code, signal) => resolve(signal ? signalStatus(signal) : code ?? STATUS.system));
+    });
+    return { pid: child.pid, ended };
+  } catch (error) {
+    return failed((error as NodeJS.ErrnoException).code); // what cannot be started fails with a code
+  }
+}
+
+function byStart(start: NonNullable<Runtime["start"]>, command: readonly string[]): Launched {
+  try {
+    const { pid, ended } = start(command);
+    const status = ended.then(({ code, signal }) => signal ? signalStatus(signal) : code);
+    return { pid, ended: status.catch(() => STATUS.system) }; // Deno knows no name of a real-time signal, and throws
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException; // likewise
+    return code === "ENOEXEC" ? byStart(start, ["/bin/sh", "-c", 'exec "$0" "$@"', ...command]) : failed(code);
+  }
+}
+
+const failed = (why: string | undefined): Launched => ({ ended: Promise.resolve({ why }) });
