@@ -4,9 +4,10 @@ import { tryPidFile } from "./backend/pidfile.ts";
 import { removeDead } from "./backend/remove.ts";
 import type { Attempt, Request } from "./backend/contract.ts";
 import type { KeptFile } from "./backend/kept.ts";
-import { LockUnsupportedError, quote, systemFailure } from "./errors.ts";
+import { LockUnsupportedError, systemFailure } from "./errors.ts";
 import type { LockBackend, Settings } from "./options.ts";
 import { whyNotLocal } from "./place.ts";
+import { quote } from "./sys/printable.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
 /** The errors by which a system says that there is no kernel lock to be had. */

@@ -22,10 +22,10 @@ export function describe(sys: System, given: string, refusal: Refusal): InTheWay
 
 /** By the PID file that is in the way. */
 function whoOwns(sys: System, path: string, entry: Entry, yet: string | undefined): InTheWay {
-  const { holder, owner } = entry;
+  const { holder, owner, unread } = entry;
   const doubt = owner.state === "alive" && holder ? yet : owner.reason;
   const proof = holder && (doubt ?? proofOfOwner(sys, path, holder));
-  return { holder, doubt, breakable: owner.state === "unknown", proof };
+  return { holder, unread, doubt, breakable: owner.state === "unknown", proof };
 }
 
 /** By the kernel: the record may be a dead holder's, while a program without a record has the lock. */
@@ -35,15 +35,15 @@ function whoHolds(sys: System, path: string): InTheWay {
     status = inPlace(inspectKernel(sys, path), viewOf(sys, path));
   } catch (error) {
     if (error instanceof SystemError) {
-      return { doubt: `the kernel refuses it, and who has it cannot be seen: ${error.message}` };
+      return { unread: true, doubt: `the kernel refuses it, and who has it cannot be seen: ${error.message}` };
     }
     throw error;
   }
-  const { state, holder, holders, reason } = status;
+  const { state, holder, unread, holders, reason } = status;
   if (state === "free" || state === "stale") {
-    return status.complete ? {} : { unseen: true, doubt: `the kernel refuses it, and ${reason}` };
+    return status.complete ? {} : { unread, unseen: true, doubt: `the kernel refuses it, and ${reason}` };
   }
-  if (!holder) return { doubt: reason };
+  if (!holder) return { unread, doubt: reason };
   if (state === "unknown") return { holder, doubt: reason };
   const others = holders.length - 1;
   if (reason === BY_US) return { holder, others }; // Deno without FFI could not judge itself

@@ -3,6 +3,7 @@ import { nodePath } from "./builtin.ts";
 import { LockError } from "./errors.ts";
 import { isInexact } from "./sys/bytes.ts";
 import { env, system } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 import { SystemError } from "./sys/sys.ts";
 
 /** Nobody else may look in, or plant files. */
@@ -76,7 +77,7 @@ function absolute(name: string, path: string | undefined): string {
 /** The file of a name. The suffix keeps names apart from what stands beside lock files, and from `.` and `..`. */
 export function namedPath(name: string): string {
   if (typeof name !== "string" || !/^[A-Za-z0-9._-]{1,200}$/.test(name)) {
-    const shown = typeof name === "string" ? JSON.stringify(name) : String(name);
+    const shown = typeof name === "string" ? quote(name) : String(name);
     throw new TypeError(`Cannot create a lock as its name must be 1 to 200 of A-Z a-z 0-9 . _ -: received ${shown}`);
   }
   return `${lockDirectory()}/${name}.lock`;

@@ -1,5 +1,6 @@
 /** The error classes. Every message names the operation, the path and the reason. */
 import type { LockHolder } from "./record.ts";
+import { printable, quote } from "./sys/printable.ts";
 import type { SystemError } from "./sys/sys.ts";
 
 /** What a {@linkcode LockError} carries beside its message. */
@@ -26,7 +27,7 @@ export class LockError extends Error {
 
   /** Made by the library. */
   constructor(message: string, options: LockErrorOptions) {
-    super(message, options);
+    super(printable(message), options); // what the system said may hold a path as it is
     this.code = options.code;
     this.path = options.path;
   }
@@ -79,9 +80,6 @@ export class LockUnsupportedError extends LockError {
   /** The class's name. */
   override name = "LockUnsupportedError";
 }
-
-/** A path as it stands in a message: quoted, so that blanks and line breaks show. */
-export const quote = (path: string): string => JSON.stringify(path);
 
 /** What the system said, with the errno's name before it. */
 export const reasonOf = ({ code, message }: SystemError): string =>

@@ -1,7 +1,7 @@
 /** What a system call's errno means for a path, in words: what denies it, to whom, and what can be done. */
 import { nodePath } from "./builtin.ts";
-import { quote } from "./errors.ts";
 import { isWindows } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 import { type Disk, type FileStat, type System, SystemError } from "./sys/sys.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */

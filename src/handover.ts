@@ -66,7 +66,7 @@ export class HandOver {
       reason = answer instanceof SystemError ? answer.message : `there is no process ${holder.pid}`;
     }
     if (now - (this.#since ??= now) < PATIENCE) return;
-    throw notSignalledError(this.#path, this.#signal, holder, reason ?? "nobody can be named");
+    throw notSignalledError(this.#path, this.#signal, inTheWay, reason ?? "nobody can be named");
   }
 
   /** What to add to the message when the time is up. */

@@ -8,6 +8,8 @@ export type Proof = true | string;
 export interface InTheWay {
   /** Where that is known. */
   readonly holder?: LockHolder;
+  /** It may have left a record, which cannot be read. */
+  readonly unread?: boolean;
   /** How many hold it beside that one. */
   readonly others?: number;
   /** The very Lock object that asks. */

@@ -34,10 +34,11 @@ const STATES = { alive: "held", dead: "stale", unknown: "unknown" } as const;
 export function inspectPidFile(sys: System, path: string): LockStatus | undefined {
   const entry = readEntry(sys, path, pidPath(path), false); // nothing is written, not even to tell its age
   if (!entry) return undefined;
-  const { holder, owner } = entry;
+  const { holder, owner, unread } = entry;
   const state = STATES[owner.state];
   const holders = holder ? [holder] : [];
-  return { path, state, complete: true, backend: "pidfile", mode: holder?.mode, holder, holders, reason: owner.reason };
+  const known = { mode: holder?.mode, holder, unread, holders, reason: owner.reason };
+  return { path, state, complete: true, backend: "pidfile", ...known };
 }
 
 /** It changes hands between two readings: no more often than that in a row, or it counts as held. */
@@ -57,6 +58,10 @@ const UNSEEN = "a holder without a record would not be seen";
 
 /** Why a lock is free, where there is nothing else to be said. */
 export const FREE = "the kernel shows no lock on it";
+
+/** Why a lock is held whose file is kept from being read: on Windows, and by an SMB server. */
+const KEPT = "its content is locked, as a runtime without --allow-ffi locks the whole file on Windows, and a Worker";
+const KEPT_BY_SERVER = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
 
 /** Why the kernel's list does not have every lock; undefined if it has. */
 function whyUnlisted(sys: System, table: LockTable | undefined): string | undefined {
@@ -98,6 +103,7 @@ export function judgeKernel(
   settled = false,
 ): LockStatus | undefined {
   const waiters = table?.waiters(stat);
+  const unread: true | undefined = hidden && true;
   const locks = table?.flocks(stat) ?? [];
   const unlisted = whyUnlisted(sys, table);
   const complete = unlisted === undefined;
@@ -106,52 +112,46 @@ export function judgeKernel(
     const recorded = agree ? before : again()?.holder;
     if (!recorded && !hidden && locks[0].mode === "exclusive" && !settled) return undefined;
     const held = heldByKernel(sys, path, locks, stat, recorded, unlisted);
-    return held && { ...held, waiters };
+    return held && { ...held, waiters, unread: held.holder ? undefined : unread };
   }
-  const status = {
-    path,
-    complete,
-    backend: "flock",
-    mode: before?.mode,
-    holder: before,
-    holders: before ? [before] : [],
-  } as const;
+  const unnamed = { path, complete, unread, holders: [], waiters };
+  const holders = before ? [before] : [];
+  const status = { path, complete, backend: "flock", mode: before?.mode, holder: before, holders } as const;
   // The one holder that needs no /proc to be seen.
   if (holdsHere(stat.identity)) {
     const self = sys.self();
     const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
-    const alone = holder.mode === "exclusive";
+    const mode = holder.mode ?? (hidden === "kept" ? "exclusive" : undefined);
+    const alone = mode === "exclusive";
     const reason = complete || alone ? BY_US : `${BY_US}; ${unlisted}, so ${UNSEEN}`;
-    const held = { mode: holder.mode, holder, holders: [holder], reason };
+    const held = { mode, holder, holders: [holder], reason };
     return { ...status, ...held, state: "held", complete: complete || alone };
   }
   const lessee = table?.lessee(stat);
   if (lessee !== undefined || hidden === "leased") {
     const who = lessee === undefined ? "another program" : `pid ${lessee}`;
     const reason = `${who} has a lease on it (a Samba or NFS server?), and is asked to end that when somebody opens it`;
-    return { path, state: "held", complete, holders: [], waiters, reason };
+    return { ...unnamed, state: "held", reason };
   }
-  // The kernel lists what is locked through the same mount alone.
-  if (hidden === "unread" && sys.fileSystem(path) === "cifs") {
-    const reason = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
-    const held = { state: "held", backend: "flock", mode: "exclusive", complete: false } as const;
-    return { path, ...held, holders: [], waiters, reason };
+  // Of an SMB mount's files the kernel lists what is locked through the same mount alone.
+  if (hidden === "kept" || (hidden === "unread" && sys.fileSystem(path) === "cifs")) {
+    const reason = hidden === "kept" ? KEPT : KEPT_BY_SERVER;
+    return { ...unnamed, state: "held", complete: false, backend: "flock", mode: "exclusive", reason };
   }
   if (unlisted !== undefined) {
     const unseen = `${unlisted}, so ${UNSEEN}`;
-    if (hidden) return { path, state: "unknown", complete, holders: [], reason: `it may not be read, and ${unlisted}` };
-    if (!before) return { path, state: "free", complete, holders: [], reason: `it holds no record; ${unseen}` };
+    if (hidden) return { ...unnamed, state: "unknown", reason: `it may not be read, and ${unlisted}` };
+    if (!before) return { ...unnamed, state: "free", reason: `it holds no record; ${unseen}` };
     const owner = judge(before, sys, sys.fileSystem(path));
     const state = STATES[owner.state];
     return { ...status, state, reason: `${owner.reason}; ${unseen}` };
   }
   if (hidden === "unread") {
-    const reason = `${FREE}, but it can be opened and not be read`;
-    return { path, state: "unknown", complete, holders: [], waiters, reason };
+    return { ...unnamed, state: "unknown", reason: `${FREE}, but it can be opened and not be read` };
   }
   if (!before) {
     const reason = hidden ? `${FREE}; it may not be read, so how it was left is not known` : FREE;
-    return { path, state: "free", complete, holders: [], waiters, reason };
+    return { ...unnamed, state: "free", reason };
   }
   const after = again();
   if (after?.holder?.nonce !== before.nonce || after?.holder?.pid !== before.pid) return undefined;
@@ -159,26 +159,18 @@ export function judgeKernel(
   const isListed = sys.way !== undefined && placeOf(sys, path) === undefined;
   const owner = (isListed ? judgeWithoutLock : judge)(before, sys, sys.fileSystem(path));
   if (owner.state === "dead") {
-    return {
-      ...status,
-      state: "stale",
-      waiters,
-      reason: `${FREE}, and its last holder left a record: ${owner.reason}`,
-    };
+    const reason = `${FREE}, and its last holder left a record: ${owner.reason}`;
+    return { ...status, state: "stale", waiters, reason };
   }
   // By bare number another program's PID file, which locks nothing.
   if (bare && owner.state === "alive" && isListed) {
     const named =
       `it names pid ${before.pid}, as a PID file does, but that has no flock(2) lock on it: ${owner.reason}`;
-    return { path, state: "free", complete, holders: [], waiters, reason: `${FREE}; ${named}` };
+    return { ...unnamed, state: "free", reason: `${FREE}; ${named}` };
   }
   const cause = "a Worker that was terminated, or a file system that keeps its locks to itself";
-  return {
-    ...status,
-    state: "unknown",
-    waiters,
-    reason: `${FREE} (${cause}?), but as its record says, ${owner.reason}`,
-  };
+  const reason = `${FREE} (${cause}?), but as its record says, ${owner.reason}`;
+  return { ...status, state: "unknown", waiters, reason };
 }
 
 function heldByKernel(

@@ -1,5 +1,5 @@
 /** Writes the journal: one JSON line for each event of a lock, in a file whose size is limited. */
-import { quote } from "./errors.ts";
+import { quote } from "./sys/printable.ts";
 import type { LockEvent } from "./event.ts";
 import { warn } from "./messages.ts";
 import { type OpenFile, type System, SystemError } from "./sys/sys.ts";

@@ -10,8 +10,9 @@
  */
 import type { Refusal } from "./backend/contract.ts";
 import type { LockMode } from "./options.ts";
+import { block } from "./sys/block.ts";
 import { perThread } from "./thread.ts";
-import { block, pause, type Wait } from "./wait.ts";
+import { pause, type Wait } from "./wait.ts";
 import { watchFile } from "./watch.ts";
 
 /** Refused by the very object that asks: it holds the lock, and no disk was asked. */

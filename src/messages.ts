@@ -1,19 +1,19 @@
 /** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
-import {
-  LockDeadlockError,
-  LockHeldError,
-  LockLostError,
-  LockNotHeldError,
-  LockTimeoutError,
-  quote,
-} from "./errors.ts";
+import { LockDeadlockError, LockHeldError, LockLostError, LockNotHeldError, LockTimeoutError } from "./errors.ts";
 import type { InTheWay, Named } from "./in_the_way.ts";
 import type { LockOptions } from "./options.ts";
 import type { LockHolder } from "./record.ts";
+import { printable, quote, shown } from "./sys/printable.ts";
+
+/** A holder that cannot be named. */
+export function unnamed({ unread, unseen }: Pick<InTheWay, "unread" | "unseen">): string {
+  if (unread) return "a holder whose record cannot be read";
+  return unseen ? "a process that cannot be seen from here" : "a process that left no record";
+}
 
 /** The time was up. */
 export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, remark = ""): LockTimeoutError {
-  const { holder, others, here, unseen, part } = inTheWay;
+  const { holder, others, here, part } = inTheWay;
   const when = timeout === 0 ? "at once" : `within ${timeout} ms`;
   const by = here
     ? "this very Lock object holds it, and its owner has to release() it first"
@@ -21,9 +21,7 @@ export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, 
     ? `held by ${holder}, which is this very process, ${part}`
     : holder
     ? `held by ${holder}${others ? ` and ${others} other${others > 1 ? "s" : ""}` : ""}`
-    : unseen
-    ? "held by a process that cannot be seen from here"
-    : "held by a process that left no record";
+    : `held by ${unnamed(inTheWay)}`;
   return new LockTimeoutError(
     `Cannot acquire ${quote(path)} ${when}: ${by}${remark}${here ? "" : advice(path, inTheWay)}`,
     {
@@ -37,12 +35,14 @@ export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, 
 /** A person who is told to end a process must be told of the right one: only where it is proven to have the lock. */
 function advice(path: string, { holder, doubt, breakable, proof }: InTheWay): string {
   if (doubt) {
-    const how = breakable ? `. If no process holds it any more, "holdfast break ${path}" removes its PID file` : "";
+    const how = breakable
+      ? `. If no process holds it any more, "holdfast break ${shown(path)}" removes its PID file`
+      : "";
     return `. It counts as held because ${doubt}${how}`;
   }
   if (holder?.pid === process.pid) return "";
   // Without a record of ours a child may share the lock, and keep it when its parent ends.
-  if (!holder?.nonce) return `. "fuser -v ${path}" names the processes that have it open`;
+  if (!holder?.nonce) return `. "fuser -v ${shown(path)}" names the processes that have it open`;
   if (proof !== true) return `. That this process holds it is not proven: ${proof ?? "nothing shows it"}`;
   // With the first process of a system or a container all others in it end.
   const how = holder.pid === 1 ? "" : ` ("kill ${holder.pid}" ends it)`;
@@ -82,9 +82,10 @@ export function lostError(path: string, reason: string): LockLostError {
 }
 
 /** The holder cannot be asked to hand it over. */
-export function notSignalledError(path: string, signal: string, holder: LockHolder | undefined, reason: string) {
-  const by = holder ? `held by ${holder}` : "held by a process that left no record";
-  const message = `Cannot acquire ${quote(path)}: ${by}, which was not sent ${signal}, because ${reason}`;
+export function notSignalledError(path: string, signal: string, inTheWay: InTheWay, reason: string): LockHeldError {
+  const { holder } = inTheWay;
+  const by = holder ?? unnamed(inTheWay);
+  const message = `Cannot acquire ${quote(path)}: held by ${by}, which was not sent ${signal}, because ${reason}`;
   return new LockHeldError(message, { code: "ELOCKED", path, holder });
 }
 
@@ -106,7 +107,7 @@ export function warnOfNumber(path: string, { pid, reason }: Named): void {
 /** Tells on standard error. In Deno that throws where it is a file on a full disk: no reason to go without the lock. */
 export function warn(words: string): void {
   try {
-    console.error(`holdfast: ${words}`);
+    console.error(`holdfast: ${printable(words)}`);
   } catch {
     // Nobody can be told, and the job that makes room must not be stopped by that.
   }

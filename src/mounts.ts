@@ -3,8 +3,8 @@
  * not a local disk means for a lock.
  */
 
-import { printable } from "./record.ts";
 import { deviceOf } from "./sys/locks.ts";
+import { printable } from "./sys/printable.ts";
 import type { FileStat } from "./sys/sys.ts";
 
 /** A mount. */

@@ -175,7 +175,7 @@ function settleJournal(journal: LockOptions["journal"], path: string, mayAskDire
     throw new TypeError(`Cannot create a lock as "journal" must be true, false or a path: received ${show(journal)}`);
   }
   const own = settlePath(journal, mayAskDirectory, "name a journal");
-  if ([path, `${path}.pid`, `${path}.holder`].includes(own)) {
+  if ([path, `${path}.pid`].includes(own)) {
     throw new TypeError(
       `Cannot create a lock as "journal" must not be a file of the lock itself: received ${show(own)}`,
     );

@@ -2,9 +2,10 @@
 import { nodePath, url } from "./builtin.ts";
 import { isInexact } from "./sys/bytes.ts";
 import { isWindows } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 
 /** A value as it was received, for a message. */
-export const show = (value: unknown): string => typeof value === "string" ? JSON.stringify(value) : String(value);
+export const show = (value: unknown): string => typeof value === "string" ? quote(value) : String(value);
 
 /**
  * Checks a path and makes it absolute, so that a later `chdir` does not make it

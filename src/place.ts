@@ -4,10 +4,10 @@
  * error: no code can make a lock safe there, so its user is told.
  */
 import { nodePath } from "./builtin.ts";
-import { quote } from "./errors.ts";
 import { warn } from "./messages.ts";
 import { describeMount, mountOn, type Reach, reachOf } from "./mounts.ts";
 import { isWindows } from "./sys/mod.ts";
+import { quote } from "./sys/printable.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
 /** A place that is not a local disk. */

@@ -9,6 +9,7 @@ import type { Proof } from "./in_the_way.ts";
 import { whoElseMayChange } from "./trust.ts";
 import type { LockHolder } from "./record.ts";
 import { isWindows } from "./sys/mod.ts";
+import { shown } from "./sys/printable.ts";
 import { type System, SystemError } from "./sys/sys.ts";
 
 /** By its own open files, whether a process has the kernel lock of the file at a path. Where they are hidden it is not proven. */
@@ -25,7 +26,7 @@ export function proofOfLock(sys: System, path: string, { pid }: Pick<LockHolder,
   const why = has === undefined
     ? `which files pid ${pid} has open cannot be seen from here`
     : `pid ${pid} has no lock on the file that stands there`;
-  return isWindows() ? why : `${why} ("fuser -v ${path}", as root, names the processes that have it open)`;
+  return isWindows() ? why : `${why} ("fuser -v ${shown(path)}", as root, names the processes that have it open)`;
 }
 
 /**

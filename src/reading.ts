@@ -1,5 +1,5 @@
 /** What stands in a lock file, as far as it may be read. */
-import { isLeased, readContent, Unread } from "./backend/entry.ts";
+import { isKept, isLeased, readContent, Unread } from "./backend/entry.ts";
 import { explain } from "./explain.ts";
 import { barePid, type Content, type LockHolder } from "./record.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
@@ -10,8 +10,11 @@ export interface Reading {
   readonly holder: LockHolder | undefined;
   /** It holds a PID alone: another program's PID file. */
   readonly bare?: boolean;
-  /** It may not be opened, or it was and could not be read, or not now; the kernel can still be asked about it. */
-  readonly hidden?: "unopened" | "unread" | "leased";
+  /**
+   * Why it was not read: it may not be opened; it was, and may not be read; a lease keeps others from it, or a lock does,
+   * as on Windows. The kernel can still be asked about it.
+   */
+  readonly hidden?: "unopened" | "unread" | "leased" | "kept";
 }
 
 /** Reads a lock file; undefined where there is none. */
@@ -28,11 +31,18 @@ function reading(sys: System, path: string): Reading | undefined {
   try {
     found = readContent(sys, path);
   } catch (error) {
-    const leased = isLeased(error);
-    if (!leased && !(error instanceof SystemError && error.code === "EACCES")) throw error;
+    const hidden = isLeased(error)
+      ? "leased"
+      : isKept(error)
+      ? "kept"
+      : error instanceof Unread
+      ? "unread"
+      : "unopened";
+    const isDenied = error instanceof SystemError && error.code === "EACCES";
+    if (!isDenied && hidden !== "leased" && hidden !== "kept") throw error;
     const stat = sys.stat(path);
     if (stat?.kind !== "file") throw error;
-    return { stat, holder: undefined, hidden: leased ? "leased" : error instanceof Unread ? "unread" : "unopened" };
+    return { stat, holder: undefined, hidden };
   }
   if (!found) return undefined;
   const { content, stat } = found;

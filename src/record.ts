@@ -3,6 +3,7 @@
  *
  * Two lines: the PID, as in every PID file; then JSON with the rest.
  */
+import { printable, quote } from "./sys/printable.ts";
 
 /** The most bytes a record has. */
 export const RECORD_LIMIT = 4096;
@@ -57,9 +58,6 @@ const TEXT_FIELDS = [
   "label",
 ] as const;
 
-/** Text that a terminal can be trusted with: a command line may hold escape sequences, or turn the line around. */
-export const printable = (text: string) => text.replace(/[\p{C}\u2028\u2029]/gu, "\u00b7");
-
 /** Who holds a lock, or held it. `String(holder)` is a phrase for people. */
 export class LockHolder implements HolderFields {
   /** Process id. */
@@ -106,7 +104,7 @@ export class LockHolder implements HolderFields {
     return `pid ${pid}` +
       (command ? ` (${printable(command)})` : "") +
       (host ? ` on ${printable(host)}` : "") +
-      (label ? `, ${printable(JSON.stringify(label))}` : "") +
+      (label ? `, ${quote(label)}` : "") +
       (acquiredAt ? `, since ${printable(acquiredAt)}` : "");
   }
 }

@@ -1,8 +1,8 @@
 /** A function that runs while the lock is held. */
 import type { Hold } from "./backend/contract.ts";
 import { under } from "./context.ts";
-import { quote } from "./errors.ts";
 import type { State } from "./state.ts";
+import { quote } from "./sys/printable.ts";
 
 /** What a function that runs under a lock is given. */
 export interface Held {

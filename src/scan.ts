@@ -83,11 +83,11 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
     throw error instanceof SystemError ? systemFailure("scan", given, explainList(sys, directory, error)) : error;
   }
   const within = `${directory}/.`;
-  // No record is in an empty file; but who may not read that of another on SMB sees by it that it is locked.
+  // No record is in an empty file; but on Windows, and on SMB, one that cannot be read is locked.
   const readsEmpty = isWindows() || sys.fileSystem(within) === "cifs";
   // A PID file may stand where the lock's own file was never made.
   const pidFiles = [...names].filter((name) => name.endsWith(".pid")).map((name) => name.slice(0, -".pid".length));
-  const candidates = [...new Set([...names, ...pidFiles])].filter((name) => name !== "" && !isCompanion(name, names));
+  const candidates = [...new Set([...names, ...pidFiles])].filter((name) => name !== "" && !NONCED.test(name));
   const found = candidates.sort().map((name): Found => {
     const path = nodePath().join(directory, name);
     return {
@@ -109,17 +109,11 @@ function scanDirectory(sys: System, given: string): LockStatus[] {
   });
 }
 
-/** What stands beside a lock file and is part of it. */
-const isCompanion = (name: string, names: ReadonlySet<string>): boolean =>
-  NONCED.test(name) ||
-  (isWindows() && name.endsWith(".holder") && names.has(name.slice(0, -".holder".length)));
-
 function lookAt(sys: System, path: string, readsEmpty: boolean): Reading | SystemError | undefined {
   try {
     const stat = sys.stat(path);
     if (stat?.kind !== "file") return undefined;
     // No record has that size: only the kernel can say more.
-    // On Windows it may stand beside an empty file.
     return (stat.size === 0 && !readsEmpty) || stat.size > RECORD_LIMIT ? { stat, holder: undefined } : read(sys, path);
   } catch (error) {
     if (error instanceof SystemError) return explain(sys, path, error);

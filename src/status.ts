@@ -32,6 +32,11 @@ export interface LockStatus {
   readonly mode?: LockMode;
   /** Who holds it, or held it last: the first of `holders`. */
   readonly holder?: LockHolder;
+  /**
+   * `true`: a record may stand in the file, and this process cannot read it. On Windows that is so while a Deno without
+   * `--allow-ffi`, or a Worker of any Deno, holds the lock: it keeps the whole file locked.
+   */
+  readonly unread?: true;
   /** All of them: a shared lock may have many, and so may one whose descriptor was inherited. */
   readonly holders: readonly LockHolder[];
   /**

@@ -2,8 +2,8 @@
  * Which other users can change a file, or put another in its place. What a file says of a process is no proof of
  * anything where they can: a record that another user wrote once named a process of this one, and it was killed.
  */
-import { quote } from "./errors.ts";
 import { placeOf } from "./place.ts";
+import { quote } from "./sys/printable.ts";
 import { type FileStat, type System, SystemError } from "./sys/sys.ts";
 
 /** Maximum number of symlinks on the way to a file, as the kernel has it: path_resolution(7). */

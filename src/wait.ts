@@ -66,11 +66,6 @@ export class Wait {
   }
 }
 
-/** Blocks this thread. Not a spin: the kernel wakes it. */
-export function block(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
-}
-
 /** What to call when a signal aborts. One listener a signal: a program may wait in many places with one. */
 const aborts = new WeakMap<AbortSignal, { readonly calls: Set<() => void>; readonly listener: () => void }>();
 

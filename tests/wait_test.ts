@@ -1,7 +1,8 @@
 /** wait.ts with a clock of the test's own: no test here takes time. */
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
-import { block, pause, Wait } from "../src/wait.ts";
+import { block } from "../src/sys/block.ts";
+import { pause, Wait } from "../src/wait.ts";
 import { mustBlock, test, within } from "./harness.ts";
 import { countedSignal } from "./lockers.ts";
 

@@ -155,10 +155,8 @@ if (ownKind === "deno") {
     await within(20_000, process.call("terminate", { worker: "w" }));
     assertEquals(await process.tryAcquire(), false);
     const late = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
-    assertMatch(
-      late.message,
-      /by another of its threads, or by an earlier load of the program\. If nothing there releases/,
-    );
+    // Without FFI it does not know its own boot or namespace: a container's process may have the same number.
+    assertMatch(late.message, /It counts as held because this process may not ask whether another one lives/);
   });
 }
 

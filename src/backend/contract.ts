@@ -74,4 +74,6 @@ export interface Entry {
   readonly owner: ProcessState;
   /** The owner, if others are to be told of its death. Not an earlier load of this program: its process is alive. */
   readonly stale?: LockHolder;
+  /** A record may stand there, and cannot be read now. */
+  readonly unread?: true;
 }

@@ -9,6 +9,7 @@ import { judge, type ProcessState } from "../owner.ts";
 import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
 import { holdsHere } from "../registry.ts";
 import { isLeftHere } from "./ours.ts";
+import { quote, shown } from "../sys/printable.ts";
 import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
@@ -31,8 +32,11 @@ export const pidPath = (path: string): string => `${path}.pid`;
 export const linkPath = (path: string, nonce: string): string => `${path}.pid.${nonce}`;
 export const temporaryPath = (path: string, pid: number, nonce: string): string => `${path}.pid.tmp-${pid}-${nonce}`;
 
-/** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES. */
+/** It could be opened, but not be read: an SMB server keeps others from what is locked, with EACCES, and Windows with EBUSY. */
 export class Unread extends SystemError {}
+
+/** What a read on Windows answers while another open file has the content locked, as a Deno without FFI locks all of it. */
+export const isKept = (error: unknown): boolean => error instanceof Unread && error.code === "EBUSY";
 
 /** What an open with O_NONBLOCK answers while another process has a lease on the file: open(2), fcntl(2). */
 export const isLeased = (error: unknown): boolean =>
@@ -50,7 +54,7 @@ export function readContent(sys: Disk, path: string): { content: Content; stat: 
   if (!file) return undefined;
   try {
     const stat = file.stat();
-    if (stat.kind !== "file") throw new SystemError("EINVAL", `${quoted(path)} is a ${stat.kind}, not a file`);
+    if (stat.kind !== "file") throw new SystemError("EINVAL", `${quote(path)} is a ${stat.kind}, not a file`);
     return { content: parse(bytesOf(file)), stat };
   } finally {
     file.close();
@@ -76,9 +80,10 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
     read = readContent(sys, entry);
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    if (!isLeased(error)) throw explainBeside(sys, entry, error);
-    const reason = `${quoted(entry)} cannot be read while another program has a lease on it`;
-    return { nonce: "leased", holder: undefined, owner: { state: "unknown", reason } };
+    const kept = isKept(error);
+    if (!kept && !isLeased(error)) throw explainBeside(sys, entry, error);
+    const reason = `${quote(entry)} cannot be read while another program has ${kept ? "it locked" : "a lease on it"}`;
+    return { nonce: "unread", holder: undefined, owner: { state: "unknown", reason }, unread: true };
   }
   if (!read) return undefined;
   const { content, stat } = read;
@@ -95,9 +100,7 @@ export function readEntry(sys: System, path: string, entry: string, mayWrite = t
   return {
     nonce: standIn,
     holder: undefined,
-    owner: mayWrite
-      ? judgeDamaged(sys, path, entry, stat)
-      : { state: "unknown", reason: `${quoted(entry)} is damaged` },
+    owner: mayWrite ? judgeDamaged(sys, path, entry, stat) : { state: "unknown", reason: `${quote(entry)} is damaged` },
   };
 }
 
@@ -132,24 +135,22 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
     }
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    return { state: "unknown", reason: `${quoted(entry)} is damaged, and its age cannot be told: ${error.message}` };
+    return { state: "unknown", reason: `${quote(entry)} is damaged, and its age cannot be told: ${error.message}` };
   }
   if (!links || !now) {
     return {
       state: "unknown",
       reason:
-        `${quoted(entry)} is damaged, and on a file system without hard links its maker may be about to write it. ` +
-        `"fuser -v ${entry}" shows whether any process has it open`,
+        `${quote(entry)} is damaged, and on a file system without hard links its maker may be about to write it. ` +
+        `"fuser -v ${shown(entry)}" shows whether any process has it open`,
     };
   }
   // One clock, the file system's, which touch(1) and this machine's clock cannot move.
   const age = now.changed - stat.changed;
   return age >= 0 && age < DAMAGED_SECONDS
-    ? { state: "alive", reason: `${quoted(entry)} is damaged, and so new that it may be in the making` }
-    : { state: "dead", reason: `${quoted(entry)} is damaged, and nobody finished it` };
+    ? { state: "alive", reason: `${quote(entry)} is damaged, and so new that it may be in the making` }
+    : { state: "dead", reason: `${quote(entry)} is damaged, and nobody finished it` };
 }
-
-const quoted = (path: string) => JSON.stringify(path);
 
 /** The record of an acquisition. `fileSystem`: of a PID file. */
 export function recordOf(sys: System, { mode, label }: Request, nonce: string, fileSystem?: string): Uint8Array {

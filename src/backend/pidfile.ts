@@ -12,7 +12,17 @@ import { judge } from "../owner.ts";
 import type { LockHolder } from "../record.ts";
 import { LockTable } from "../sys/locks.ts";
 import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import { isLeased, linkPath, pidPath, pidRecordOf, readContent, readEntry, refusalBy, temporaryPath } from "./entry.ts";
+import {
+  isKept,
+  isLeased,
+  linkPath,
+  pidPath,
+  pidRecordOf,
+  readContent,
+  readEntry,
+  refusalBy,
+  temporaryPath,
+} from "./entry.ts";
 import { takeLock } from "./open.ts";
 import { hold, isAbandoned, removed } from "./ours.ts";
 import { giveBack, release, verify } from "./pid_held.ts";
@@ -144,7 +154,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     refusal = kernelHolder(sys, path);
     held = refusal === undefined;
   } catch (error) {
-    if (!isLeased(error)) throw error;
+    if (!isLeased(error) && !isKept(error)) throw error;
     refusal = { token: undefined };
   } finally {
     if (!held) giveBack(sys, path, nonce);

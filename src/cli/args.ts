@@ -1,5 +1,6 @@
 /** Arguments, parsed by the command's own table of options. */
 import { util } from "../builtin.ts";
+import { quote } from "../sys/printable.ts";
 import { type Command, isOptional, optionsOf } from "./command.ts";
 
 /** The command line is wrong. */
@@ -54,7 +55,7 @@ export function parse(command: Pick<Command, "options">, args: readonly string[]
       const option = options.find(({ long }) => long === name);
       if (!option) throw new UsageError(unknown("option", rawName, options.map(({ long }) => `--${long}`)));
       if (option.value === undefined && value !== undefined) {
-        throw new UsageError(`option ${rawName} takes no value: received ${JSON.stringify(value)}`);
+        throw new UsageError(`option ${rawName} takes no value: received ${quote(value)}`);
       }
       if (option.value !== undefined && !isOptional(option) && value === undefined) {
         throw new UsageError(`option ${rawName} needs a value: ${option.value}`);
@@ -86,7 +87,7 @@ export function number(parsed: Parsed, name: string, least: number, most = Infin
   const number = /^(?:\d+\.?\d*|\.\d+)$/.test(value) ? Number(value) : NaN;
   if (number >= least && number <= most) return number;
   const range = most === Infinity ? `of ${least} or more` : `from ${least} to ${most}`;
-  throw new UsageError(`option --${name} needs a number ${range}: received ${JSON.stringify(value)}`);
+  throw new UsageError(`option --${name} needs a number ${range}: received ${quote(value)}`);
 }
 
 /** The same for a whole number. */
@@ -99,7 +100,7 @@ export function whole(parsed: Parsed, name: string, least: number, most: number)
 /** Says what is not known, and what may have been meant. */
 export function unknown(kind: string, given: string, known: readonly string[]): string {
   const near = nearest(given, known);
-  return `unknown ${kind} ${/^[\w-]+$/.test(given) ? given : JSON.stringify(given)}` +
+  return `unknown ${kind} ${/^[\w-]+$/.test(given) ? given : quote(given)}` +
     (near ? `, did you mean ${near}?` : "");
 }
 

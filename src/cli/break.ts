@@ -7,6 +7,7 @@ import { describe } from "../describe.ts";
 import { whyNotToSignal } from "../handover.ts";
 import { isUncertain } from "../status.ts";
 import { system } from "../sys/mod.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
@@ -15,7 +16,7 @@ import { howToEnd, howToGoOn, isBareNumber, isStopped, keepersOf, named, proofOf
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
 import { NAME } from "./version.ts";
-import { ago, printable, shown, signalName, stateOf } from "./words.ts";
+import { ago, signalName, stateOf } from "./words.ts";
 
 /** The exit status where nothing was done that should have been: refused, or not confirmed. */
 const REFUSED = 1;
@@ -41,7 +42,7 @@ async function confirmed({ values }: Parsed, question: string): Promise<boolean>
 /** Signals the holder, if it is verified to be that. */
 async function signal(parsed: Parsed, path: string, status: LockStatus, name: NodeJS.Signals): Promise<number> {
   const refuse = (holder: LockHolder | undefined, why: string) => {
-    say(`no ${name} is sent to ${about(holder)}: ${printable(why)}`);
+    say(`no ${name} is sent to ${about(holder)}: ${why}`);
     return REFUSED;
   };
   if (isUncertain(status)) return refuse(undefined, `its holder, if there is one, cannot be seen from here`);
@@ -50,8 +51,12 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
     return 0;
   }
   if (status.state !== "held") return refuse(status.holder, `whether it holds the lock is ${status.state}`);
-  const { holder } = status;
-  const why = whyNotToSignal(system(), { holder, proof: holder && proofOf(status, holder) });
+  const { holder, reason } = status;
+  const why = whyNotToSignal(system(), {
+    holder,
+    doubt: holder ? undefined : reason,
+    proof: holder && proofOf(status, holder),
+  });
   if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
   if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
   const keepers = keepersOf(status); // while they can be seen; it may take a second
@@ -124,7 +129,7 @@ async function remove(parsed: Parsed, path: string, entries: readonly Entry[]): 
   }
   const { holder, doubt } = describe(system(), path, outcome);
   say(
-    `the PID file stays: it is held by ${about(holder)}${doubt ? `; ${printable(doubt)}` : ""}`,
+    `the PID file stays: it is held by ${about(holder)}${doubt ? `; ${doubt}` : ""}`,
   );
   return REFUSED;
 }

@@ -1,9 +1,9 @@
 /** `holdfast completion`: what a shell completes, made from the commands' own tables. */
+import { shown } from "../sys/printable.ts";
 import { parse, UsageError } from "./args.ts";
 import { type Command, COMMON, isOptional, loaded, type Option, optionsOf } from "./command.ts";
 import { print } from "./output.ts";
 import { NAME } from "./version.ts";
-import { shown } from "./words.ts";
 
 /** What stands behind the options, unless it is a file. */
 const ARGUMENTS: Readonly<Record<string, "program" | "command" | "shell" | "none">> = {

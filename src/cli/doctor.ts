@@ -6,6 +6,7 @@ import { explain } from "../explain.ts";
 import { mountOf } from "../mounts.ts";
 import { isInexact } from "../sys/bytes.ts";
 import { system } from "../sys/mod.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
 import { parse, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
@@ -15,10 +16,9 @@ import { error, type Finding, ok, warning, worst } from "./doctor/finding.ts";
 import { judgeMount } from "./doctor/mounts.ts";
 import { judgeRights, mayEnter, mayMakeFiles } from "./doctor/rights.ts";
 import { selfTest } from "./doctor/self_test.ts";
-import { columns, paint, print, wrap } from "./output.ts";
+import { columns, paint, print, toJson, wrap } from "./output.ts";
 import { fullPath, isPath, lockPath } from "./target.ts";
 import { NAME, VERSION } from "./version.ts";
-import { printable, shown } from "./words.ts";
 
 const COLOURS = { ok: "green", warning: "yellow", error: "red" } as const;
 
@@ -128,7 +128,7 @@ The exit status is 0 if all is well, 1 if there are warnings, 2 if it cannot loc
     if (more.length > 0) throw new UsageError("it takes one PATH at most");
     const path = given === undefined ? lockDirectory() : isPath(given) ? fullPath(given) : lockPath(given);
     const findings = examine(path, given === undefined);
-    if (values.json) print(JSON.stringify({ path, findings }) + "\n");
+    if (values.json) print(toJson({ path, findings }));
     else print(forPeople(findings, Math.min(columns(1), WIDEST)));
     return worst(findings);
   },

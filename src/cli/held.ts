@@ -1,17 +1,20 @@
 /** Who is in the way, in a line; and the line that shows it while we wait. */
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
+import { unnamed } from "../messages.ts";
 import { isUncertain } from "../status.ts";
+import { isWindows } from "../sys/mod.ts";
+import { printable, quote, shown } from "../sys/printable.ts";
 import { columns, cut, sayRaw } from "./output.ts";
 import { NAME } from "./version.ts";
-import { age, ago, printable, shown, span } from "./words.ts";
+import { age, ago, span } from "./words.ts";
 
 /** Who holds a lock, and since when. */
 export function byWhom(status: LockStatus): string {
   const { path, state, holder, holders, reason: raw } = status;
   const reason = printable(raw);
   if (!holder) {
-    return `by a process that left no record; it counts as held because ${reason} ` +
-      `("fuser -v ${shown(path)}" names those that have it open)`;
+    const who = isWindows() ? "" : ` ("fuser -v ${shown(path)}" names those that have it open)`;
+    return `by ${unnamed(status)}; it counts as held because ${reason}${who}`;
   }
   const since = ago(holder.acquiredAt);
   const rest = holders.slice(1 + NAMED).length;
@@ -56,10 +59,10 @@ function inShort(lock: Lock): string {
   }
   const { holder, reason } = status;
   if (isUncertain(status)) return `held by a process that cannot be seen from here: ${printable(reason)}`;
-  if (!holder) return `held by a process that left no record: ${printable(reason)}`;
+  if (!holder) return `held by ${unnamed(status)}: ${printable(reason)}`;
   const held = age(holder.acquiredAt);
   const { pid, label, command } = holder;
-  return `held by pid ${pid}${label ? `, ${printable(JSON.stringify(label))}` : ""}` +
+  return `held by pid ${pid}${label ? `, ${quote(label)}` : ""}` +
     (held === undefined ? "" : ` for ${span(held)}`) + (command ? `: ${printable(command)}` : "");
 }
 

@@ -2,13 +2,14 @@
 import { existsSync } from "node:fs";
 import { pidPath } from "../backend/entry.ts";
 import { history as events, type LockEvent } from "../journal.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { parse, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
-import { columns, paint, print, say } from "./output.ts";
+import { columns, paint, print, say, toJson } from "./output.ts";
 import { type Column, table } from "./table.ts";
 import { checked, LOCK_HELP, lockPath, whatIsMissing, whyMissing } from "./target.ts";
 import { holdsNow, unended } from "./unended.ts";
-import { ago, printable, shown, span } from "./words.ts";
+import { ago, span } from "./words.ts";
 
 const COLOURS = { acquired: "green", released: "cyan", waiting: "yellow", stale: "magenta", lost: "red" } as const;
 
@@ -119,7 +120,7 @@ There is a journal only of what was run with "holdfast run --journal", or by a p
     const isHeld = open.length > 0 ? holdsNow(path) : () => false;
     const words = new Map(open.map((each) => [each, isHeld(each) ? "held now" : "not released"]));
     const summary = summarise(all, open.filter((each) => !isHeld(each)));
-    if (values.json) print(JSON.stringify({ path, ...summary, events: all }) + "\n");
+    if (values.json) print(toJson({ path, ...summary, events: all }));
     else if (all.length === 0) {
       const isThere = existsSync(path) || existsSync(pidPath(path));
       say(

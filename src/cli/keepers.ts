@@ -7,9 +7,9 @@ import { judge } from "../owner.ts";
 import type { Proof } from "../in_the_way.ts";
 import { proofOfLock } from "../proof.ts";
 import { system } from "../sys/mod.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { SystemError } from "../sys/sys.ts";
 import { cut } from "./output.ts";
-import { printable, shown } from "./words.ts";
 
 /** A process that has the open file. */
 export interface Keeper {

@@ -9,6 +9,7 @@ import { type CommandCalls, commandCalls } from "../sys/command.ts";
 import { startedWith } from "../sys/environment.ts";
 import { exactArguments } from "../sys/given.ts";
 import { thisRuntime } from "../sys/mod.ts";
+import { quote } from "../sys/printable.ts";
 import type { Runtime } from "../sys/runtime.ts";
 import { SystemError } from "../sys/sys.ts";
 import { exitStatus, startProgram } from "./program.ts";
@@ -92,7 +93,7 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
   if (start) return fd === undefined ? byStart(start, command) : failed("there is no way to give it the lock here");
   const lost = startedWith("environ")?.find((entry) => fromText(toText(entry)) !== entry);
   if (lost !== undefined) {
-    const name = JSON.stringify(toText(lost.split("=", 1)[0]));
+    const name = quote(toText(lost.split("=", 1)[0]));
     return failed(`the variable ${name} is not UTF-8, and this runtime cannot pass that on (it has no FFI)`);
   }
   const [file, ...args] = command;

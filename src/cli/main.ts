@@ -61,9 +61,8 @@ async function failed(error: unknown, name: string | undefined): Promise<number>
   const { failureStatus } = await import("./failure.ts");
   const status = failureStatus(error);
   if (status === undefined) throw error;
-  const { printable } = await import("./words.ts");
   const { message } = error as Error; // it was one of our own classes
-  say(printable(error instanceof UsageError && name ? `${name}: ${message}` : message));
+  say(error instanceof UsageError && name ? `${name}: ${message}` : message);
   if (error instanceof UsageError) say(`"${NAME} ${name ? `${name} ` : ""}--help" shows what it takes`);
   return status;
 }

@@ -1,8 +1,10 @@
 /** Standard output and standard error: at once and whole, so that nothing is cut off by the end of the process. */
 import { writeSync } from "node:fs";
 import { util } from "../builtin.ts";
+import { block } from "../sys/block.ts";
 import { preference } from "../sys/environment.ts";
 import { signals } from "../sys/mod.ts";
+import { printable } from "../sys/printable.ts";
 import { NAME, STATUS } from "./version.ts";
 
 /** A full pipe is tried again after so many milliseconds: somebody left it non-blocking. */
@@ -16,7 +18,7 @@ function write(fd: number, text: string): void {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException; // node:fs throws errors with a code
       if (code === "EAGAIN" || code === "EINTR") {
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE);
+        block(PAUSE);
         continue;
       }
       // Whoever read it has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
@@ -31,8 +33,14 @@ function write(fd: number, text: string): void {
 /** Writes to standard output; ends the process where nobody reads it. */
 export const print = (text: string): void => write(1, text);
 
-/** A line on standard error. */
-export const say = (text: string): void => write(2, `${NAME}: ${text}\n`);
+/** A line on standard error, which a terminal can be trusted with. */
+export const say = (text: string): void => write(2, `${NAME}: ${printable(text)}\n`);
+
+/**
+ * A JSON document, in a line. For a pipe too, because that may end at a terminal: `ssh web-1 holdfast list --json`. To a
+ * program it is the same document.
+ */
+export const toJson = (value: unknown): string => `${printable(JSON.stringify(value))}\n`;
 
 /** Text on standard error as it is. */
 export const sayRaw = (text: string): void => write(2, text);

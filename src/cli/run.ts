@@ -3,6 +3,7 @@ import { type Lock, LockHeldError, LockLostError, LockTimeoutError } from "../..
 import { leaveAll } from "../registry.ts";
 import { commandCalls } from "../sys/command.ts";
 import { endTogether } from "../sys/mod.ts";
+import { shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
 import { isExact } from "./launch.ts";
@@ -10,7 +11,7 @@ import { isTerminal, say } from "./output.ts";
 import { cannotExecute, supervise } from "./supervise.ts";
 import { LOCK_HELP, openLock } from "./target.ts";
 import { STATUS } from "./version.ts";
-import { printable, shown, signalName, span } from "./words.ts";
+import { signalName, span } from "./words.ts";
 
 /** `holdfast run`. */
 export const run: Command = {
@@ -120,7 +121,7 @@ async function acquire(parsed: Parsed, lock: Lock, name: string): Promise<number
     // Other than a time that is up, it says why: such as a holder that could not be signalled.
     const { whoHeld } = await import("./held.ts");
     const why = error instanceof LockTimeoutError ? `${shown(name)} is held ${whoHeld(lock)}` : error.message;
-    if (!values.quiet) say(printable(why));
+    if (!values.quiet) say(why);
     return code;
   }
   if (values.verbose) {
@@ -205,4 +206,4 @@ async function around(
 }
 
 const tell = (reason: unknown, then: string) =>
-  say(`${printable(reason instanceof Error ? reason.message : String(reason))}. ${then}`);
+  say(`${reason instanceof Error ? reason.message : String(reason)}. ${then}`);

@@ -3,15 +3,17 @@ import { existsSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
 import { FREE } from "../inspect.ts";
+import { unnamed } from "../messages.ts";
 import { isUncertain } from "../status.ts";
+import { printable, shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";
 import { howToSettle } from "./held.ts";
 import { holdersHere, howToGoOn, type Keeper, named } from "./keepers.ts";
-import { columns, isTerminal, paint, print } from "./output.ts";
+import { columns, isTerminal, paint, print, toJson } from "./output.ts";
 import { type Column, table } from "./table.ts";
 import { fullPath, LOCK_HELP, lockName, lockPath, whatIsMissing, whyMissing } from "./target.ts";
-import { ago, printable, shown, stateOf } from "./words.ts";
+import { ago, stateOf } from "./words.ts";
 
 /** The exit status for a state: the worst of many counts. */
 const STATES = ["free", "held", "stale", "unknown"] as const satisfies LockStatus["state"][];
@@ -71,11 +73,13 @@ function keepers(status: LockStatus): readonly Keeper[] {
   return known;
 }
 
-/** What must be known of those who hold it together, or stand still. */
+/** What must be known of those who hold it together, stand still, or cannot be named. */
 function aboutHolders(status: LockStatus): string[] {
   const all = keepers(status);
   const goOn = howToGoOn(all);
+  const { state, unread, reason } = status;
   return [
+    ...(state === "held" && unread ? [`it is held by ${unnamed(status)}: ${printable(reason)}`] : []),
     ...(all.length > 1 ? [`it is free when each of these has released it or ended: ${named(all)}`] : []),
     ...(goOn ? [`its holder is stopped, and keeps it: ${goOn}`] : []),
   ];
@@ -125,11 +129,7 @@ async function show(
   const { json, watch } = parsed.values;
   const pause = (number(parsed, "watch", LEAST_PAUSE, 86_400) ?? 2) * 1000;
   const once = (statuses: readonly LockStatus[]) =>
-    json
-      ? JSON.stringify(statuses) + "\n"
-      : statuses.length === 0
-      ? empty
-      : forPeople(statuses, naming, columns(1), !!watch);
+    json ? toJson(statuses) : statuses.length === 0 ? empty : forPeople(statuses, naming, columns(1), !!watch);
   if (!watch) {
     const statuses = collect();
     print(once(statuses));

@@ -4,10 +4,10 @@
  * lock when we are killed, or that the lock is held by nobody that works.
  */
 import { isWindows, signals, system } from "../sys/mod.ts";
+import { shown } from "../sys/printable.ts";
 import { launch } from "./launch.ts";
 import { isatty, say } from "./output.ts";
 import { STATUS } from "./version.ts";
-import { shown } from "./words.ts";
 
 /** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
 const FORWARDED = [

@@ -4,8 +4,8 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { Lock, lockDirectory, type LockOptions } from "../../mod.ts";
 import { isInexact } from "../sys/bytes.ts";
 import { preference } from "../sys/environment.ts";
+import { quote, shown } from "../sys/printable.ts";
 import { UsageError } from "./args.ts";
-import { shown } from "./words.ts";
 
 /** What is said of LOCK wherever it is an argument. */
 export const LOCK_HELP = 'LOCK is a path if it contains a "/" or begins with a "."; ' +
@@ -18,7 +18,7 @@ export const isPath = (given: string): boolean => given.includes("/") || given.i
 export function checked<T>(given: string, call: () => T): T {
   if (!isPath(given) && given.endsWith(".lock")) {
     const name = given.slice(0, -".lock".length);
-    throw new UsageError(`${given} is the file of the lock ${JSON.stringify(name)}; a file here is "./${given}"`);
+    throw new UsageError(`${given} is the file of the lock ${quote(name)}; a file here is "./${given}"`);
   }
   try {
     return call();
@@ -27,7 +27,7 @@ export function checked<T>(given: string, call: () => T): T {
     if (given === "") throw new UsageError("LOCK is empty");
     const hint = isPath(given) || /^[\w.-]{1,200}$/.test(given) || isInexact(given)
       ? ""
-      : `; a path contains a "/": ${JSON.stringify(`./${given}`)}`;
+      : `; a path contains a "/": ${quote(`./${given}`)}`;
     throw new UsageError(`${error.message}${hint}`);
   }
 }

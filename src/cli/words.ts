@@ -2,6 +2,7 @@
 import type { LockStatus } from "../../mod.ts";
 import { isUncertain } from "../status.ts";
 import { signals } from "../sys/mod.ts";
+import { quote } from "../sys/printable.ts";
 import { UsageError } from "./args.ts";
 
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]] as const;
@@ -33,14 +34,6 @@ export function ago(at: string | undefined): string | undefined {
   return milliseconds === undefined ? undefined : `${span(Math.max(milliseconds, 0))} ago`;
 }
 
-/** Text that a terminal can be trusted with: what would move the cursor, or turn the line around, shows as its number. */
-export const printable = (text: string): string =>
-  text.replace(/[\p{C}\u2028\u2029]/gu, (each) => `\\u{${(each.codePointAt(0) ?? 0).toString(16)}}`);
-
-/** A path for people: as it is, or quoted where it could be misread. */
-export const shown = (path: string): string =>
-  /^[\p{L}\p{N}/._@%+=:,~-]+$/u.test(path) ? path : printable(JSON.stringify(path));
-
 /** A lock's state in a word: `free?` and `stale?` where it may be held, because a holder would not be seen from here. */
 export const stateOf = (status: LockStatus): string => `${status.state}${isUncertain(status) ? "?" : ""}`;
 
@@ -49,7 +42,7 @@ export function signalName(given: string): NodeJS.Signals {
   const upper = given.toUpperCase();
   const name = Object.entries(signals())
     .find(([name, number]) => name === upper || name === `SIG${upper}` || String(number) === given)?.[0];
-  if (!name) throw new UsageError(`there is no signal ${JSON.stringify(given)}`);
+  if (!name) throw new UsageError(`there is no signal ${quote(given)}`);
   return name as NodeJS.Signals; // a key of the very table of signals
 }
 

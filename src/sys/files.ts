@@ -1,6 +1,7 @@
 /** What a back end asks of files, seen through what this process may do. */
 import { fs } from "../builtin.ts";
 import { type Flock, lstat, named, openFile, openUnresolved, type Permits, type Primitives } from "./primitives.ts";
+import { quote } from "./printable.ts";
 import { type Access, type Disk, SystemError } from "./sys.ts";
 
 const noFlock: Flock = () => {
@@ -18,7 +19,7 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
   const allowed = (kind: "read" | "write", path: string) => {
     if (!permits(kind, path)) {
       const needed = "its directory is what the lock needs: --allow-read=DIR --allow-write=DIR";
-      throw new SystemError("EACCES", `this process has no ${kind} permission for ${JSON.stringify(path)}; ${needed}`);
+      throw new SystemError("EACCES", `this process has no ${kind} permission for ${quote(path)}; ${needed}`);
     }
   };
   const lockAllowed = (path: string, access: Access) => {
@@ -39,7 +40,7 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
       const { kind } = there;
       // A FIFO's other end would be let in by the open itself. A symlink is refused by it.
       if (kind !== "file" && kind !== "symlink") {
-        throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${kind}, not a file`);
+        throw new SystemError("EINVAL", `${quote(path)} is a ${kind}, not a file`);
       }
       try {
         return tries.open(path, "read", 0, noFlock);
@@ -78,7 +79,9 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
     unlink(path) {
       allowed("write", path);
       // Deno's unlink removes an empty directory too.
-      if (named(() => fs().lstatSync(path)).isDirectory()) throw new SystemError("EISDIR", `${path} is a directory`);
+      if (named(() => fs().lstatSync(path)).isDirectory()) {
+        throw new SystemError("EISDIR", `${quote(path)} is a directory`);
+      }
       named(() => fs().unlinkSync(path));
     },
     append(path, line, head, mode) {
@@ -86,10 +89,10 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
       const file = open(path, "append", mode, noFlock);
       try {
         const { kind, size } = file.stat();
-        if (kind !== "file") throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${kind}, not a file`);
+        if (kind !== "file") throw new SystemError("EINVAL", `${quote(path)} is a ${kind}, not a file`);
         const [text, last] = [file.read(head.length), new Uint8Array(1)];
         if (size > 0 && new TextDecoder().decode(text) !== head) {
-          throw new SystemError("EINVAL", `${JSON.stringify(path)} holds something else`);
+          throw new SystemError("EINVAL", `${quote(path)} holds something else`);
         }
         if (size > 0) named(() => fs().readSync(file.fd!, last, 0, 1, size - 1)); // `!`: openFile shows it
         const bytes = new TextEncoder().encode(size > 0 && last[0] !== 10 ? `\n${line}` : line);

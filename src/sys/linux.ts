@@ -9,6 +9,7 @@ import type { Bind } from "./abi.ts";
 import { errnoName } from "./errno.ts";
 import type { Flock, Primitives } from "./primitives.ts";
 import { LINUX_KINDS, LINUX_NOFOLLOW, LINUX_OPEN, LINUX_STATX, LINUX_SYMBOLS, STATX_WORDS } from "./libc.ts";
+import { quote } from "./printable.ts";
 import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
 
 const { AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, STATX_BASIC_STATS } = LINUX_STATX;
@@ -79,7 +80,7 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
   const pathBytes = (path: string): Uint8Array => {
     let bytes = encoded.get(path);
     if (bytes) return bytes;
-    if (path.includes("\0")) throw new SystemError("EINVAL", `${JSON.stringify(path)} holds a NUL`);
+    if (path.includes("\0")) throw new SystemError("EINVAL", `${quote(path)} holds a NUL`);
     if (encoded.size >= PATHS) encoded.clear();
     encoded.set(path, bytes = encoder.encode(`${path}\0`));
     return bytes;
@@ -87,7 +88,7 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
 
   const failure = (number: number, call: string, path = ""): SystemError => {
     const [code, words] = util().getSystemErrorMap?.().get(-number) ?? [errnoName("linux", number), "failed"];
-    return new SystemError(code, `${code}: ${words}, ${call}${path && ` ${JSON.stringify(path)}`}`);
+    return new SystemError(code, `${code}: ${words}, ${call}${path && ` ${quote(path)}`}`);
   };
 
   const words = new Uint32Array(STATX_WORDS.length);

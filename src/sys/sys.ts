@@ -48,7 +48,7 @@ export interface OpenFile {
   /** The descriptor, where the runtime shows one. */
   readonly fd: number | undefined;
   stat(): FileStat;
-  /** The first bytes, `limit` at most. */
+  /** The first bytes, `limit` at most. EBUSY: on Windows, where another open file has them locked. */
   read(limit: number): Uint8Array;
   /** Writes all bytes at the beginning. */
   write(bytes: Uint8Array): void;

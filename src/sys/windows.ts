@@ -1,7 +1,14 @@
 /**
  * Windows: the kernel's lock is `LockFileEx` on one byte far beyond the content
  * of the lock file, by FFI; or, in a Deno without FFI, on all of the file. The
- * two exclude each other, and whoever locks the file as a whole.
+ * two exclude each other, and every program that locks the file as a whole.
+ *
+ * The record is in the lock file either way. While a Deno without FFI holds the
+ * lock, no other process can read it, nor can this one by another handle: "If
+ * the locking process opens the file a second time, it cannot access the
+ * specified region through this second handle" (LockFileEx; not so in Wine 8).
+ * It is for the next holder: a lock ends with its process, so the record of one
+ * that died can be read.
  *
  * The back end above is the one of `flock(2)`, for the same holds: the lock
  * belongs to an open file, and is gone with its process: "If a process
@@ -11,6 +18,7 @@
 import { nodePath, os } from "../builtin.ts";
 import { existence, killByRuntime } from "./calls.ts";
 import { filesOf } from "./files.ts";
+import { quote } from "./printable.ts";
 import type { Runtime } from "./runtime.ts";
 import { type Disk, type Identity, type OpenFile, type System, SystemError } from "./sys.ts";
 import { windowsFiles } from "./windows/files.ts";
@@ -19,7 +27,6 @@ import { bindKernel32, type Kernel32 } from "./windows/kernel32.ts";
 import { patient } from "./windows/patience.ts";
 import { filePath } from "./windows/paths.ts";
 import { type WindowsProcesses, windowsProcesses } from "./windows/processes.ts";
-import { holderPath, type OpenSide, withSide } from "./windows/record.ts";
 
 /** The system of a process on Windows. */
 export function windowsSystem(runtime: Runtime, nonce: () => string): System {
@@ -83,9 +90,6 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
   };
   const plain = filesOf(none, permits, runtime.resolvesLinks);
   const base = kernel ? windowsFiles(kernel, permits) : withoutFfi(runtime) ?? plain;
-  const side = (path: string, mode: number): OpenSide => (how) =>
-    how === "read" ? base.openRead(holderPath(path)) : base.openLock(holderPath(path), "create", mode);
-  const writesTo = kernel ? "main" : "side";
   return {
     ...plain,
     link: patient(plain.link),
@@ -94,12 +98,9 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
     stat: base.stat,
     openLock: (path, access, mode) => {
       const file = base.openLock(path, access, mode);
-      return withSide({ ...file, close: () => unlockAndClose(file) }, side(path, mode), writesTo);
+      return { ...file, close: () => unlockAndClose(file) };
     },
-    openRead(path) {
-      const file = base.openRead(path);
-      return file && withSide(file, side(path, 0o644), writesTo);
-    },
+    openRead: base.openRead,
   };
 }
 
@@ -111,7 +112,7 @@ function withoutFfi(runtime: Runtime): Pick<Disk, "openLock" | "openRead" | "sta
     if (runtime.permits("read", path)) return fallback.stat(path);
     throw new SystemError(
       "EACCES",
-      `this process has no read permission for ${JSON.stringify(path)}: --allow-read=DIR`,
+      `this process has no read permission for ${quote(path)}: --allow-read=DIR`,
     );
   };
   return {

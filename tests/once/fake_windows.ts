@@ -72,6 +72,11 @@ export class FakeWindows {
     return this.#handles.size;
   }
 
+  /** Every process ends that has a file open, without releasing anything. */
+  endAll(): void {
+    for (const number of [...this.#handles.keys()]) this.close(number);
+  }
+
   #fail(error: number): 0 {
     this.#error = this.losesErrors-- > 0 ? 0 : error;
     return 0;

@@ -4,6 +4,7 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";
+import { describe } from "../../src/describe.ts";
 import { inspectPath } from "../../src/inspect.ts";
 import { system } from "../../src/sys/mod.ts";
 import { type System, SystemError } from "../../src/sys/sys.ts";
@@ -31,10 +32,11 @@ test("inspect() takes a file on SMB that can be opened and not be read for held,
   writeFileSync(path(), "");
   const held = inspectPath(unread("cifs"), path());
   assertEquals([held.state, held.backend, held.mode, held.holders], ["held", "flock", "exclusive", []], held.reason);
+  assertEquals([held.unread, describe(unread("cifs"), path(), { token: undefined }).unread], [true, true]);
   assertMatch(held.reason, /its SMB server lets nobody read it, as it does while another mount or host has it locked/);
   for (const fileSystem of ["local", "nfs", undefined]) {
-    const { state, holders, reason } = inspectPath(unread(fileSystem), path());
-    assertEquals([state, holders], ["unknown", []], reason);
+    const { state, holders, unread: isUnread, reason } = inspectPath(unread(fileSystem), path());
+    assertEquals([state, holders, isUnread], ["unknown", [], true], reason);
     assertMatch(reason, /^the kernel shows no lock on it, but it can be opened and not be read/);
   }
 });

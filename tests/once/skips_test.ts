@@ -10,7 +10,10 @@ const skip = { name, needs: "strace (apt-get install strace)", packages: ["strac
 
 for (const kind of RUNNERS) {
   test(`needs() in ${kind} skips a test whose tool is missing, which is neither passed nor failed`, async ({ dir }) => {
-    const { passed, failed, failures, skips } = await runTests(kind, { files, env: { PATH: dir, NO_COLOR: "1" } });
+    const { passed, failed, failures, skips } = await runTests(kind, {
+      files,
+      env: { PATH: dir, NO_COLOR: "1", HOLDFAST_TEST_INSTALLED: "" },
+    });
     assertEquals({ passed, failed, failures, skips }, { passed: 2, failed: 0, failures: [], skips: [skip] });
   });
 
@@ -21,7 +24,7 @@ for (const kind of RUNNERS) {
   });
 
   test(`runTests() in ${kind} counts a failure beside a test that is skipped`, async ({ dir }) => {
-    const env = { PATH: dir, NO_COLOR: "1", HOLDFAST_FIXTURE_FAILS: "1" };
+    const env = { PATH: dir, NO_COLOR: "1", HOLDFAST_TEST_INSTALLED: "", HOLDFAST_FIXTURE_FAILS: "1" };
     const { passed, failed, skips } = await runTests(kind, { files, env });
     assertEquals({ passed, failed, skips }, { passed: 1, failed: 1, skips: [skip] });
   });

@@ -1,8 +1,13 @@
 /** What Wine cannot show of the Windows code, on a model of what the Win32 documentation says: tests/once/fake_windows.ts. */
-import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { tryFlock } from "../../src/backend/flock.ts";
+import { advance } from "../../src/backend/pidfile.ts";
+import { describe } from "../../src/describe.ts";
+import { whyNotToSignal } from "../../src/handover.ts";
 import { inspectPath } from "../../src/inspect.ts";
+import { notSignalledError, timeoutError } from "../../src/messages.ts";
 import { judge } from "../../src/owner.ts";
+import { forget, remember } from "../../src/registry.ts";
 import { errnoName } from "../../src/sys/errno.ts";
 import { bindKernel32, Win32Failure } from "../../src/sys/windows/kernel32.ts";
 import { extended, filePath } from "../../src/sys/windows/paths.ts";
@@ -20,6 +25,11 @@ const hold = (sys: System, mode: "exclusive" | "shared" = "exclusive") => {
   const attempt = take(sys, mode);
   if (!("hold" in attempt)) throw new Error("it is held by another");
   return attempt.hold;
+};
+const refusal = (sys: System) => {
+  const attempt = take(sys);
+  if (!("refusal" in attempt)) throw new Error("it was granted");
+  return attempt.refusal;
 };
 const refused = (sys: System, mode: "exclusive" | "shared" = "exclusive") => "refusal" in take(sys, mode);
 const code = (fn: () => unknown) => (assertThrows(fn, SystemError) as SystemError).code; // checked by assertThrows
@@ -111,21 +121,85 @@ test("bindKernel32() calls again where the runtime lost the error's number, and 
   assertEquals(lost instanceof Win32Failure && lost.toError().code, "errno 0");
 });
 
-test("tryFlock() on Windows excludes, in all ways, and names the holder from a file that all of it is locked of", () => {
-  pairs((holder, other, windows, [ffi]) => {
+test("tryFlock() on Windows excludes, in all ways, with the record in the file and in no other", () => {
+  pairs((holder, other, windows) => {
     const held = hold(holder);
     assertEquals(refused(other), true);
     assertEquals(refused(other, "shared"), true);
-    assertEquals(inspectPath(other, P).holder?.pid, process.pid);
-    // The record of a Deno without FFI is beside the file, because nobody else could read it there.
-    assertEquals([windows.text(P) !== "", windows.text(`${P}.holder`)?.startsWith(`${process.pid}\n`) ?? false], [
-      ffi,
-      !ffi,
-    ]);
+    assertEquals(windows.text(P)?.startsWith(`${process.pid}\n`), true);
     assertEquals(held.release(), undefined);
-    assertEquals([windows.text(P), windows.text(`${P}.holder`) ?? ""], ["", ""]);
+    assertEquals([windows.text(P), inspectPath(other, P).state], ["", "free"]);
     hold(other).release();
+    assertEquals([...windows.files.keys()], [P.toLowerCase()]);
   });
+});
+
+const UNREAD = "its content is locked, as a runtime without --allow-ffi locks the whole file on Windows, and a Worker";
+
+test("inspect() on Windows names a holder with FFI, and says of one without that its record cannot be read", () => {
+  pairs((holder, other, _windows, [ffi]) => {
+    const held = hold(holder);
+    const { state, mode, holder: named, holders, unread, reason } = inspectPath(other, P);
+    assertEquals([mode, named?.pid, holders.length], ffi ? ["exclusive", process.pid, 1] : ["exclusive", undefined, 0]);
+    assertEquals(unread, ffi ? undefined : true);
+    if (!ffi) assertEquals([state, reason], ["held", UNREAD]);
+    held.release();
+  });
+});
+
+test("inspect() on Windows by a holder without FFI, which cannot read its own record either, says that this process holds it", () => {
+  const sys = new FakeWindows().system(false), held = hold(sys);
+  const registered = { token: held.token, leave() {} };
+  remember(registered);
+  try {
+    const { state, mode, holder, unread, reason } = inspectPath(sys, P);
+    assertEquals([state, mode, holder?.pid, unread, reason], [
+      "held",
+      "exclusive",
+      process.pid,
+      undefined,
+      "this process holds it",
+    ]);
+  } finally {
+    forget(registered);
+    held.release();
+  }
+});
+
+test("LockTimeoutError and signalHolder on Windows say of a holder without FFI that its record cannot be read", () => {
+  for (const ffi of [true, false]) {
+    const windows = new FakeWindows(), held = hold(windows.system(false)), other = windows.system(ffi);
+    const inTheWay = describe(other, P, refusal(other));
+    const { message, holder } = timeoutError(P, 50, inTheWay);
+    assertEquals(holder, undefined);
+    assertStringIncludes(message, `held by a holder whose record cannot be read. It counts as held because ${UNREAD}`);
+    const refusing = notSignalledError(P, "SIGTERM", inTheWay, whyNotToSignal(other, inTheWay) ?? "it may be").message;
+    assertStringIncludes(
+      refusing,
+      `held by a holder whose record cannot be read, which was not sent SIGTERM, because ${UNREAD}`,
+    );
+    held.release();
+  }
+});
+
+test("tryFlock() on Windows counts a PID file that cannot be read as held", () => {
+  for (const ffi of [true, false]) {
+    const windows = new FakeWindows();
+    windows.put(`${P}.pid`, "4724\n");
+    const other = windows.open(`${P}.pid`, {})!; // `!`: it is there
+    windows.lock(other, 0n, 100n, true);
+    const sys = windows.system(ffi), { unread, doubt } = describe(sys, P, refusal(sys));
+    assertEquals([unread, doubt?.endsWith("cannot be read while another program has it locked")], [true, true]);
+    windows.close(other);
+  }
+});
+
+test("tryPidFile() on Windows, in a runtime without any kernel lock, takes a file that cannot be read for held", () => {
+  const windows = new FakeWindows(), held = hold(windows.system(false));
+  const without: System = { ...windows.system(false), way: undefined };
+  const step = advance(without, request, { at: "B", nonce: "0".repeat(32) });
+  assertEquals("refusal" in step && describe(without, P, step.refusal), { unread: true, doubt: UNREAD });
+  held.release();
 });
 
 test("tryFlock() on Windows shares with those who share only, in all ways", () => {
@@ -140,11 +214,12 @@ test("tryFlock() on Windows shares with those who share only, in all ways", () =
 });
 
 test("tryFlock() on Windows reports a holder that died, in all ways, and once", () => {
-  pairs((holder, other, windows, [ffi]) => {
-    windows.put(P, ffi ? "44\n" : "");
-    if (!ffi) windows.put(`${P}.holder`, "44\n");
+  pairs((holder, other, windows) => {
+    hold(holder);
+    windows.endAll(); // its lock ends with it, so its record can be read
+    assertEquals(inspectPath(other, P).holder?.pid, process.pid);
     const first = hold(other);
-    assertEquals(first.stale?.pid, 44);
+    assertEquals([first.stale?.pid, first.stale?.runtime], [process.pid, "fake/1.0.0"]);
     first.release();
     const second = hold(holder);
     assertEquals(second.stale, undefined);
@@ -160,21 +235,10 @@ test("tryFlock() on Windows leaves what users wrote as it is, in all ways, and l
       const reader = windows.open(P, {})!; // `!`: it is there
       assertEquals(new TextDecoder().decode(windows.read(reader, 0, 100) as Uint8Array), "name = value\r\n"); // no error's number
       windows.close(reader);
-    } else assertEquals(inspectPath(other, P).state, "unknown"); // all of it is locked, by whom is not known
+    } else assertEquals(inspectPath(other, P).reason, UNREAD);
     held.release();
-    assertEquals([windows.text(P), windows.text(`${P}.holder`)], ["name = value\r\n", undefined]);
+    assertEquals(windows.text(P), "name = value\r\n");
   });
-});
-
-test("tryFlock() on Windows leaves data that is called P.holder as it is, in all ways, whatever stands in P", () => {
-  for (const content of ["", "44\n"]) {
-    pairs((holder, other, windows) => {
-      windows.put(P, content);
-      windows.put(`${P}.holder`, "name = value\r\n");
-      for (const sys of [holder, other]) hold(sys).release();
-      assertEquals(windows.text(`${P}.holder`), "name = value\r\n");
-    });
-  }
 });
 
 test("tryFlock() on Windows locks one byte that no content reaches, and that whoever locks the whole file locks too", () => {
@@ -249,7 +313,8 @@ test("tryFlock() on Windows opens in a Worker what its runtime closes when that 
   const windows = new FakeWindows(), [sys, main] = [windows.system(true, false), windows.system(true)];
   const held = hold(sys);
   assertEquals([sys.way, main.way, windows.calls.includes("LockFileEx")], ["FsFile", "ffi", false]);
-  assertEquals([refused(main), inspectPath(main, P).holder?.startTime], [true, sys.self().startTime]);
+  assertEquals([refused(main), inspectPath(main, P).unread], [true, true]);
+  assertEquals(windows.text(P)?.startsWith(`${process.pid}\n`), true, "for the next holder");
   held.release();
 });
 

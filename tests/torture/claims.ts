@@ -29,7 +29,7 @@ export const CLAIMS: readonly (readonly [claim: string, attackers: readonly stri
     ["fuzz", "tests/files_test.ts"],
   ],
   [
-    "A symlink, FIFO, device or directory in its place is refused, in bounded time, untouched",
+    "A symlink, FIFO, device or directory in its place, or beside it, is refused in bounded time, untouched",
     ["tests/files_test.ts"],
   ],
   [

@@ -5,10 +5,11 @@ import { isLeased } from "../../backend/entry.ts";
 import { reasonOf } from "../../errors.ts";
 import { explain } from "../../explain.ts";
 import { system } from "../../sys/mod.ts";
+import { shown } from "../../sys/printable.ts";
 import { SystemError } from "../../sys/sys.ts";
 import { isUncertain } from "../../status.ts";
 import { NAME } from "../version.ts";
-import { shown, stateOf } from "../words.ts";
+import { stateOf } from "../words.ts";
 import { error, type Finding, ok, warning } from "./finding.ts";
 
 const ABOUT = "lock";

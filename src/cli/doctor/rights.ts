@@ -1,7 +1,7 @@
 /** Who may do what in a directory: make lock files, and delete them. */
 import { accessSync, constants, statSync } from "node:fs";
 import { isWindows } from "../../sys/mod.ts";
-import { shown } from "../words.ts";
+import { shown } from "../../sys/printable.ts";
 import { error, type Finding, ok, warning } from "./finding.ts";
 
 const ABOUT = "permissions";

@@ -4,7 +4,7 @@ import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Lock, LockError } from "../../../mod.ts";
 import { isWindows, system } from "../../sys/mod.ts";
-import { shown } from "../words.ts";
+import { shown } from "../../sys/printable.ts";
 import { error, type Finding, ok, warning } from "./finding.ts";
 
 /** In milliseconds; a runtime starts in a tenth of a second, and on a machine in distress in some. */

@@ -1,9 +1,10 @@
 /** Opens and locks, as flock(1) does; what went wrong is a status and a message. */
 import { LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN } from "../../sys/libc.ts";
+import { block } from "../../sys/block.ts";
 import type { ByteString } from "../../sys/bytes.ts";
 import type { CommandCalls, How } from "../../sys/command.ts";
 import { SystemError } from "../../sys/sys.ts";
-import { block, Wait } from "../../wait.ts";
+import { Wait } from "../../wait.ts";
 import { EX_CANTCREAT, EX_DATAERR, EX_NOINPUT, EX_OSERR, type Settings } from "./settings.ts";
 
 /** Why there is no lock. */

@@ -4,6 +4,7 @@
  * documentation, which the quotations are from.
  */
 import type { Permits } from "../primitives.ts";
+import { quote } from "../printable.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "../sys.ts";
 import {
   ERROR_ACCESS_DENIED,
@@ -156,7 +157,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
   const allow = (kind: "read" | "write", path: string) => {
     if (permits(kind, path)) return;
     const needed = "its directory is what the lock needs: --allow-read=DIR --allow-write=DIR";
-    throw new SystemError("EACCES", `this process has no ${kind} permission for ${JSON.stringify(path)}; ${needed}`);
+    throw new SystemError("EACCES", `this process has no ${kind} permission for ${quote(path)}; ${needed}`);
   };
 
   /** What stands there, where access to it is denied: without FILE_FLAG_BACKUP_SEMANTICS it is to a directory. */
@@ -175,7 +176,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
       const stat = file.stat(), { kind } = stat;
       first = stat;
       if (kind === "symlink") throw isReparsePoint(path);
-      if (kind !== "file") throw new SystemError("EINVAL", `${JSON.stringify(path)} is a ${kind}, not a file`);
+      if (kind !== "file") throw new SystemError("EINVAL", `${quote(path)} is a ${kind}, not a file`);
       return file;
     } catch (error) {
       file.close();
@@ -194,7 +195,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
       if (!(handle instanceof Win32Failure)) return plain(handle, path, false);
       const kind = denied(handle, path);
       if (kind === "symlink") throw isReparsePoint(path);
-      if (kind === "directory") throw new SystemError("EISDIR", `${JSON.stringify(path)} is a directory`);
+      if (kind === "directory") throw new SystemError("EISDIR", `${quote(path)} is a directory`);
       const violated = handle.number === ERROR_SHARING_VIOLATION;
       throw handle.toError(violated ? "another program has it open and shares it with nobody" : "");
     },
@@ -205,7 +206,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
       if (isMissing(handle)) return undefined;
       const kind = denied(handle, path);
       if (kind === "symlink") throw isReparsePoint(path);
-      if (kind === "directory") throw new SystemError("EINVAL", `${JSON.stringify(path)} is a directory, not a file`);
+      if (kind === "directory") throw new SystemError("EINVAL", `${quote(path)} is a directory, not a file`);
       throw handle.toError();
     },
     stat,
@@ -213,5 +214,5 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
 }
 
 const isReparsePoint = (path: string) =>
-  new SystemError("ELOOP", `${JSON.stringify(path)} is a symlink or another reparse point`);
+  new SystemError("ELOOP", `${quote(path)} is a symlink or another reparse point`);
 const isMissing = ({ number }: Win32Failure) => number === ERROR_FILE_NOT_FOUND || number === ERROR_PATH_NOT_FOUND;

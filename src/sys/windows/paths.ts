@@ -4,6 +4,7 @@
  * else than the file that it reads like is refused, before anything is opened.
  */
 import { nodePath } from "../../builtin.ts";
+import { quote } from "../printable.ts";
 import { SystemError } from "../sys.ts";
 
 /** "…an extended-length path for a maximum total path length of 32,767 characters". */
@@ -25,7 +26,7 @@ const DEVICE =
   /^(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9\u00b9\u00b2\u00b3]|LPT[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?$/i;
 
 const refused = (path: string, why: string, code = "EINVAL"): never => {
-  throw new SystemError(code, `${JSON.stringify(path)} ${why}`);
+  throw new SystemError(code, `${quote(path)} ${why}`);
 };
 
 /** The path as Windows resolves it. Throws {@linkcode SystemError} for one that is not plainly a file's. */

@@ -4,7 +4,7 @@
  * Wine 8, which opens it again), and whoever reads a record has it open for an instant; a scanner that shares a file
  * with nobody for a little longer.
  */
-import { block } from "../../wait.ts";
+import { block } from "../block.ts";
 import { SystemError } from "../sys.ts";
 
 /** Between the tries, in milliseconds: 63 in all. Then it is an error. */

@@ -48,6 +48,8 @@ export function readBytes(bytes: Uint8Array): Reading {
   const has = (name: string) => Object.hasOwn(fields, name) && fields[name] !== undefined;
   const good = Number.isInteger(fields.holdfast) && Number(fields.holdfast) >= 1 && fields.pid === pid &&
     TEXTS.every((name) => !has(name) || typeof fields[name] === "string") &&
+    (!has("thread") ||
+      (Number.isInteger(fields.thread) && Number(fields.thread) >= 1 && Number(fields.thread) <= 0x7fffffff)) &&
     (!has("uid") || (Number.isSafeInteger(fields.uid) && Number(fields.uid) >= 0)) &&
     (!has("mode") || fields.mode === "exclusive" || fields.mode === "shared") &&
     (!has("nonce") || (typeof fields.nonce === "string" && /^[0-9a-f]{32}$/.test(fields.nonce)));
@@ -71,6 +73,8 @@ export function judgeOwner(fields: Fields, here: Record<string, unknown>): "aliv
   }
   if (!same("bootId") || !same("pidNamespace") || !(isLocal || same("host"))) return "unknown";
   const state = judgeProcess(fields.pid, value("startTime"));
+  const thread = value("thread");
+  if (state === "alive" && thread !== undefined && !existsSync(`/proc/${fields.pid}/task/${thread}`)) return "dead";
   if (state !== "dead" || same("timeNamespace")) return state;
   return judgeProcess(fields.pid, undefined) === "dead" ? "dead" : "unknown"; // the clock of another namespace
 }

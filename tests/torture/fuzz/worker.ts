@@ -110,7 +110,7 @@ function attackParse(bytes: Uint8Array): Reading["kind"] {
     : { pid: "pid" in expected && expected.pid };
   for (const [name, value] of Object.entries(holder)) {
     demand(
-      /^(?:pid|startTime|bootId|pidNamespace|timeNamespace|host|fileSystem|uid|command|runtime|mode|acquiredAt|nonce|label)$/
+      /^(?:pid|startTime|bootId|pidNamespace|timeNamespace|host|fileSystem|thread|uid|command|runtime|mode|acquiredAt|nonce|label)$/
         .test(name),
       () => `the holder has a field ${JSON.stringify(name)}`,
     );
@@ -575,4 +575,5 @@ if (aside.length > 0 && result.failures.length < order.enough) {
 }
 const { user, system } = process.cpuUsage();
 result.cpu = (user + system) / 1e6;
-console.log(JSON.stringify(result));
+// In a line: readline takes these two for the end of one.
+console.log(JSON.stringify(result).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029"));
