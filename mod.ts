@@ -18,14 +18,14 @@
  * @module
  */
 export { Lock } from "./src/lock.ts";
-export type { LockStatus } from "./src/status.ts";
-export { scan } from "./src/scan.ts";
-export { lockDirectory } from "./src/directory.ts";
-export type { Held } from "./src/run.ts";
-export type { AcquireOptions, LockBackend, LockMode, LockOptions } from "./src/options.ts";
-export { type HolderFields, LockHolder } from "./src/record.ts";
-export { processState } from "./src/owner.ts";
-export type { ProcessState } from "./src/owner.ts";
+export type { LockStatus } from "./src/inspect/status.ts";
+export { scan } from "./src/inspect/scan.ts";
+export { lockDirectory } from "./src/record/directory.ts";
+export type { Held } from "./src/hold/run.ts";
+export type { AcquireOptions, LockBackend, LockMode, LockOptions } from "./src/record/options.ts";
+export { type HolderFields, LockHolder } from "./src/record/record.ts";
+export { processState } from "./src/record/owner.ts";
+export type { ProcessState } from "./src/record/owner.ts";
 export {
   LockDeadlockError,
   LockError,
@@ -35,4 +35,4 @@ export {
   LockNotHeldError,
   LockTimeoutError,
   LockUnsupportedError,
-} from "./src/errors.ts";
+} from "./src/record/errors.ts";

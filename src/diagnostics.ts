@@ -24,10 +24,10 @@
  * @module
  */
 import { type Channel, channel } from "node:diagnostics_channel";
-import type { LockEventName } from "./event.ts";
-import { hooks } from "./events.ts";
+import type { LockEventName } from "./events/event.ts";
+import { hooks } from "./events/events.ts";
 
-export type { LockEvent, LockEventName } from "./event.ts";
+export type { LockEvent, LockEventName } from "./events/event.ts";
 
 /** The names of the channels. Each carries the {@linkcode LockEvent}s of one name. */
 export const CHANNELS = [

@@ -5,16 +5,16 @@
  *
  * @module
  */
-import { systemFailure } from "./errors.ts";
-import type { LockEvent } from "./event.ts";
-import { explainBeside } from "./explain.ts";
-import { oldPath, readWhole } from "./journal_writer.ts";
-import { journalPath, known } from "./options.ts";
-import { settlePath } from "./path.ts";
+import { systemFailure } from "./record/errors.ts";
+import type { LockEvent } from "./events/event.ts";
+import { explainBeside } from "./record/explain.ts";
+import { oldPath, readWhole } from "./events/journal_writer.ts";
+import { journalPath, known } from "./record/options.ts";
+import { settlePath } from "./record/path.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
-import { SystemError } from "./sys/sys.ts";
+import { SystemError } from "./sys/contract.ts";
 
-export type { LockEvent, LockEventName } from "./event.ts";
+export type { LockEvent, LockEventName } from "./events/event.ts";
 
 /**
  * Reads what happened to a lock from its journal (`journal: true`), the oldest event first.

@@ -1,13 +1,13 @@
 /** Lock: idle, waiting, held, lost; and nothing else. */
-import { acquire, acquireSync } from "./acquire.ts";
+import { acquire, acquireSync } from "./hold/acquire.ts";
 import type { Refusal } from "./backend/contract.ts";
-import { describe } from "./describe.ts";
-import { namedPath } from "./directory.ts";
-import { inspectPath, type LockStatus } from "./inspect.ts";
-import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./options.ts";
-import { settlePath } from "./path.ts";
-import { type Held, mustBeFunction, run, runSync } from "./run.ts";
-import { State } from "./state.ts";
+import { describe } from "./inspect/describe.ts";
+import { namedPath } from "./record/directory.ts";
+import { inspectPath, type LockStatus } from "./inspect/inspect.ts";
+import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./record/options.ts";
+import { settlePath } from "./record/path.ts";
+import { type Held, mustBeFunction, run, runSync } from "./hold/run.ts";
+import { State } from "./hold/state.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 
 /**

@@ -1,7 +1,7 @@
 /** The race between a look at a path and the open: what another process puts there in between. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { type Making, openAsItStands } from "../src/sys/careful.ts";
-import { type FileStat, type OpenFile, SystemError } from "../src/sys/sys.ts";
+import { type FileStat, type OpenFile, SystemError } from "../src/sys/contract.ts";
 import { test } from "./harness.ts";
 
 type Kind = FileStat["kind"];

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { Lock, type LockStatus, scan } from "../mod.ts";
 import { system } from "../src/sys/mod.ts";
-import { inspectPath } from "../src/inspect.ts";
+import { inspectPath } from "../src/inspect/inspect.ts";
 import { Agent, type Kind, type Place, test } from "./harness.ts";
 import { failure } from "./lockers.ts";
 import { deadOwner, deadPid, kinds, leave } from "./pid_files.ts";

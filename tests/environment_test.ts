@@ -5,7 +5,7 @@ import process from "node:process";
 import { fromText } from "../src/sys/bytes.ts";
 import { forgetFiles, preference } from "../src/sys/environment.ts";
 import { environmentFor, exactArguments } from "../src/sys/given.ts";
-import { SystemError } from "../src/sys/sys.ts";
+import { SystemError } from "../src/sys/contract.ts";
 import { ownKind, test } from "./harness.ts";
 
 const isBun = ownKind === "bun";

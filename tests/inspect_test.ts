@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
-import { placeOf } from "../src/place.ts";
+import { placeOf } from "../src/record/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";

@@ -16,7 +16,7 @@ import process from "node:process";
 import { toFileUrl } from "@std/path";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, LockLostError, type LockOptions } from "../mod.ts";
-import { breakPidFile, pidFiles } from "../src/break.ts";
+import { breakPidFile, pidFiles } from "../src/backend/break.ts";
 import { history, type LockEvent } from "../src/journal.ts";
 import { type AgentOptions, mustBlock, type Place, test, within } from "./harness.ts";
 import { deadOwner, kinds, leave, recordIn } from "./pid_files.ts";

@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
+import { against, circles, readSources, sourceOf } from "../tasks/map/source.ts";
 import { ownKind, test, within } from "./harness.ts";
 
 const here = (file: string) => fromFileUrl(new URL(file, import.meta.url));
@@ -65,6 +66,27 @@ test("src/ loads node:diagnostics_channel in its entry point and for PID files o
   assertEquals(users(/diagnostics_channel/), ["src/backend/ours.ts", "src/diagnostics.ts"]);
   assertEquals(users(/\/diagnostics\.ts"/), []);
   assertEquals(users(/\/journal\.ts"/), ["src/cli/history.ts"]);
+});
+
+test("src/ imports from a room only what lies in it or below it, types included, and in no circle", () => {
+  assertEquals(against(readSources()), []);
+  assertEquals(circles(readSources()), []);
+});
+
+test("against() and circles() find an import that is planted", () => {
+  const sources = new Map(readSources());
+  const plant = (name: string, text: string) => sources.set(name, sourceOf(name, text));
+  plant("sys/planted.ts", 'import type { Lock } from "../lock.ts";\n');
+  plant("backend/planted.ts", 'export { inspect } from "../inspect/inspect.ts";\n');
+  plant("planted.ts", "");
+  assertEquals(against(sources), [
+    "sys/planted.ts imports lock.ts",
+    "backend/planted.ts imports inspect/inspect.ts",
+    "planted.ts is in no room",
+  ]);
+  plant("wait/one.ts", 'import { two } from "./two.ts";\n');
+  plant("wait/two.ts", 'import type { One } from "./one.ts";\n');
+  assertEquals(circles(sources).map((each) => each.sort()), [["wait/one.ts", "wait/two.ts"]]);
 });
 
 test("src/ imports nothing but its own files, by their full names, and what all three runtimes have", () => {

@@ -1,4 +1,4 @@
-/** src/errors.ts and src/messages.ts: every error class, as it is thrown. */
+/** src/record/errors.ts and src/record/messages.ts: every error class, as it is thrown. */
 import { mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import {
@@ -12,7 +12,7 @@ import {
   LockTimeoutError,
   LockUnsupportedError,
 } from "../mod.ts";
-import { SystemError } from "../src/sys/sys.ts";
+import { SystemError } from "../src/sys/contract.ts";
 import { test } from "./harness.ts";
 
 const CLASSES = {

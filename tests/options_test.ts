@@ -1,10 +1,10 @@
-/** src/options.ts: what the constructor and the waits accept. CASES row 43. */
+/** src/record/options.ts: what the constructor and the waits accept. CASES row 43. */
 import { mkdirSync, readdirSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { join, toFileUrl } from "@std/path";
 import { Lock, type LockOptions, LockTimeoutError } from "../mod.ts";
-import { pause, Wait } from "../src/wait.ts";
+import { pause, Wait } from "../src/wait/wait.ts";
 import { AgentError, mustBlock, type Place, test, within } from "./harness.ts";
 
 /** An agent that holds the lock. */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Lock } from "../mod.ts";
-import type { HolderFields } from "../src/record.ts";
+import type { HolderFields } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { test } from "./harness.ts";
 import { failure } from "./lockers.ts";

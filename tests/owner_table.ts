@@ -1,10 +1,10 @@
 /**
  * Every combination of what a record and its reader know of each other, and what the verdict on the owner must be:
- * stated once more, without a line of src/owner.ts.
+ * stated once more, without a line of src/record/owner.ts.
  */
-import type { judge } from "../src/owner.ts";
-import type { HolderFields } from "../src/record.ts";
-import { type Identity, type Processes, type ProcessLook, SystemError } from "../src/sys/sys.ts";
+import type { judge } from "../src/record/owner.ts";
+import type { HolderFields } from "../src/record/record.ts";
+import { type Identity, type Processes, type ProcessLook, SystemError } from "../src/sys/contract.ts";
 
 /** How a fact of the reader stands to the same fact of the owner. */
 export const RELATIONS = ["equal", "different", "unknown here", "unknown there", "unknown on both sides"] as const;

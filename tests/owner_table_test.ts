@@ -1,6 +1,6 @@
 /** The verdict on an owner for every combination of known, different and unknown facts. */
 import { assert, assertEquals } from "@std/assert";
-import { judge } from "../src/owner.ts";
+import { judge } from "../src/record/owner.ts";
 import { type Case, faults, given, RELATIONS, right } from "./owner_table.ts";
 import { test } from "./harness.ts";
 

@@ -4,8 +4,8 @@ import { copyFileSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { processState } from "../mod.ts";
-import { judge } from "../src/owner.ts";
-import type { HolderFields } from "../src/record.ts";
+import { judge } from "../src/record/owner.ts";
+import type { HolderFields } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { type Agent, AgentError, type Place, test } from "./harness.ts";
 import {

@@ -1,13 +1,13 @@
 /** Which thread a record is of: one that has ended, this very one, or one that cannot be told. */
 import process from "node:process";
 import { assertEquals, assertMatch } from "@std/assert";
-import { judge } from "../src/owner.ts";
-import { encode, type HolderFields, parse } from "../src/record.ts";
+import { judge } from "../src/record/owner.ts";
+import { encode, type HolderFields, parse } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { hasThread, ownThread, type Proc } from "../src/sys/proc.ts";
-import { type FileStat, SystemError } from "../src/sys/sys.ts";
-import type { Identity, Processes } from "../src/sys/sys.ts";
-import { isOfThisThread, whyThreadIsDead } from "../src/owner_thread.ts";
+import { type FileStat, SystemError } from "../src/sys/contract.ts";
+import type { Identity, Processes } from "../src/sys/contract.ts";
+import { isOfThisThread, whyThreadIsDead } from "../src/record/owner_thread.ts";
 import { test } from "./harness.ts";
 import { ownerOf, sleeper } from "./pid_files.ts";
 

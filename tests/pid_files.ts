@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals } from "@std/assert";
-import { encode, type HolderFields, type LockHolder, parse } from "../src/record.ts";
+import { encode, type HolderFields, type LockHolder, parse } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { type AgentOptions, type Kind, ownKind, type Place } from "./harness.ts";
 import { needs } from "./needs.ts";

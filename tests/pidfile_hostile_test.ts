@@ -5,7 +5,7 @@ import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { Lock } from "../mod.ts";
-import { encode } from "../src/record.ts";
+import { encode } from "../src/record/record.ts";
 import { type Kind, ownKind, type Place, SLOW, test, within } from "./harness.ts";
 import { command } from "./needs.ts";
 import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockDeadlockError, LockLostError, LockNotHeldError, LockTimeoutError } from "../mod.ts";
-import { breakPidFile } from "../src/break.ts";
+import { breakPidFile } from "../src/backend/break.ts";
 import { mustBlock, type Place, test, within } from "./harness.ts";
 import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, names, ownerOf, recordIn, sleeper } from "./pid_files.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { Lock, LockError, LockHolder } from "../mod.ts";
-import { timeoutError } from "../src/messages.ts";
+import { timeoutError } from "../src/record/messages.ts";
 import { printable, quote, shown } from "../src/sys/printable.ts";
 import { test } from "./harness.ts";
 

@@ -1,6 +1,14 @@
-/** src/record.ts: what the bytes of a lock file are. */
+/** src/record/record.ts: what the bytes of a lock file are. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { type Content, encode, type HolderFields, LockHolder, parse, RECORD_LIMIT, sameBytes } from "../src/record.ts";
+import {
+  type Content,
+  encode,
+  type HolderFields,
+  LockHolder,
+  parse,
+  RECORD_LIMIT,
+  sameBytes,
+} from "../src/record/record.ts";
 import { test } from "./harness.ts";
 
 const FULL: HolderFields = {

@@ -9,8 +9,8 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { Lock, LockLostError, LockNotHeldError, LockTimeoutError } from "../mod.ts";
 import { type Child, type Place, test, within } from "./harness.ts";
 import { failure, partyOf } from "./lockers.ts";
-import { timeoutError } from "../src/messages.ts";
-import { type HolderFields, LockHolder } from "../src/record.ts";
+import { timeoutError } from "../src/record/messages.ts";
+import { type HolderFields, LockHolder } from "../src/record/record.ts";
 import { deadOwner, kinds, leave, names, nonce, ownerOf, sleeper } from "./pid_files.ts";
 
 const BACKENDS = ["flock", "pidfile"] as const;

@@ -15,7 +15,7 @@ import {
   showsOwnNamespace,
   surroundings,
 } from "../src/sys/proc.ts";
-import type { FileStat } from "../src/sys/sys.ts";
+import type { FileStat } from "../src/sys/contract.ts";
 import { ownKind, test } from "./harness.ts";
 import { needs } from "./needs.ts";
 

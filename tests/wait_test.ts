@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
 import { block } from "../src/sys/block.ts";
-import { pause, Wait } from "../src/wait.ts";
+import { pause, Wait } from "../src/wait/wait.ts";
 import { mustBlock, test, within } from "./harness.ts";
 import { countedSignal } from "./lockers.ts";
 

@@ -1,10 +1,10 @@
 /** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
 import type { Request } from "./contract.ts";
-import type { Named } from "../in_the_way.ts";
-import { judgeNumber } from "../owner.ts";
-import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record.ts";
-import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
-import { isOfThisThread } from "../owner_thread.ts";
+import type { Named } from "../record/in_the_way.ts";
+import { judgeNumber } from "../record/owner.ts";
+import { barePid, type LockHolder, parse, RECORD_LIMIT, sameBytes } from "../record/record.ts";
+import { type OpenFile, type System, SystemError } from "../sys/contract.ts";
+import { isOfThisThread } from "../record/owner_thread.ts";
 import { recordOf } from "./entry.ts";
 
 /** Where a record finds no room the lock still holds: a full disk must not stop the job that cleans it. */

@@ -1,8 +1,8 @@
 /** What a back end is asked, and what it answers. Types only. */
-import type { InTheWay, Named } from "../in_the_way.ts";
-import type { Settings } from "../options.ts";
-import type { ProcessState } from "../owner.ts";
-import type { LockHolder } from "../record.ts";
+import type { InTheWay, Named } from "../record/in_the_way.ts";
+import type { Settings } from "../record/options.ts";
+import type { ProcessState } from "../record/owner.ts";
+import type { LockHolder } from "../record/record.ts";
 
 /** A lock that is held. */
 export interface Hold {

@@ -3,8 +3,8 @@
  * over all numbers. The lock is gone then, and the number is the next file's that is opened. That file is not ours to
  * lock, to write, or to close: once a `release()` closed a program's log.
  */
-import { CLOSED } from "../messages.ts";
-import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { CLOSED } from "../record/messages.ts";
+import { type OpenFile, type System, SystemError } from "../sys/contract.ts";
 
 /** An open file, and which file it was when it was opened. */
 interface Ours {

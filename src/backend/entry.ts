@@ -2,15 +2,15 @@
  * The files of the PID-file back end as both back ends see them: their names,
  * and whether the owner that one names is alive.
  */
-import { nodePath } from "../builtin.ts";
+import { nodePath } from "../sys/builtin.ts";
 import type { Entry, Refusal, Request } from "./contract.ts";
-import { explainBeside } from "../explain.ts";
-import { judge, type ProcessState } from "../owner.ts";
-import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record.ts";
-import { holdsHere } from "../registry.ts";
+import { explainBeside } from "../record/explain.ts";
+import { judge, type ProcessState } from "../record/owner.ts";
+import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../record/record.ts";
+import { holdsHere } from "./registry.ts";
 import { isLeftHere } from "./ours.ts";
 import { quote, shown } from "../sys/printable.ts";
-import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/contract.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
 

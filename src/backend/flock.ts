@@ -7,7 +7,7 @@
  * The numbers are the steps of the protocol.
  */
 import type { Attempt, Refusal, Request } from "./contract.ts";
-import { type System, SystemError } from "../sys/sys.ts";
+import { type System, SystemError } from "../sys/contract.ts";
 import { announce, NOTHING } from "./announce.ts";
 import { pidPath, readEntry, refusalBy } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";

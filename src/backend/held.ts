@@ -1,10 +1,10 @@
 /** Step 7 of the kernel back end: held. Watched over, and given up. */
 import type { Hold, Refusal, Request } from "./contract.ts";
-import type { Named } from "../in_the_way.ts";
-import type { LockHolder } from "../record.ts";
-import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import type { Named } from "../record/in_the_way.ts";
+import type { LockHolder } from "../record/record.ts";
+import { type OpenFile, type System, SystemError } from "../sys/contract.ts";
 import type { Announcement } from "./announce.ts";
-import { CLOSED } from "../messages.ts";
+import { CLOSED } from "../record/messages.ts";
 import { closeOurs, isOurs, showsLock, UNLOCKED } from "./descriptor.ts";
 import { type Opened, regular } from "./open.ts";
 

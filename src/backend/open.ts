@@ -1,7 +1,7 @@
 /** Step 1 of the kernel back end: the lock file, open, and why it could not be. */
 import type { Request } from "./contract.ts";
-import { explain, NOT_WRITABLE, notRegular } from "../explain.ts";
-import { type Access, type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { explain, NOT_WRITABLE, notRegular } from "../record/explain.ts";
+import { type Access, type OpenFile, type System, SystemError } from "../sys/contract.ts";
 import { isLeased } from "./entry.ts";
 
 /** A lock file, open. */

@@ -7,10 +7,10 @@
  * Such a file differs from one that is held: the holder is still in the thread, and answers when it is asked. Every
  * copy of this library answers, and in every realm (a vm context, a test runner's).
  */
-import type { LockHolder } from "../record.ts";
-import type { System } from "../sys/sys.ts";
-import { isOfThisThread } from "../owner_thread.ts";
-import { perThread } from "../thread.ts";
+import type { LockHolder } from "../record/record.ts";
+import type { System } from "../sys/contract.ts";
+import { isOfThisThread } from "../record/owner_thread.ts";
+import { perThread } from "../sys/thread.ts";
 
 /** Is the PID file with this nonce held? The holder sets `held`. */
 interface Question {

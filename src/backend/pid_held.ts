@@ -1,5 +1,5 @@
 /** A PID file that is held: watched over, and given up. */
-import { type System, SystemError } from "../sys/sys.ts";
+import { type System, SystemError } from "../sys/contract.ts";
 import { pidPath } from "./entry.ts";
 import { abandon, drop } from "./ours.ts";
 import { nonceAt } from "./publish.ts";

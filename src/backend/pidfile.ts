@@ -8,10 +8,10 @@
  * the protocol's; `tests/explore` tries every interleaving of this very code.
  */
 import type { Attempt, Entry, Refusal, Request } from "./contract.ts";
-import { judge } from "../owner.ts";
-import type { LockHolder } from "../record.ts";
+import { judge } from "../record/owner.ts";
+import type { LockHolder } from "../record/record.ts";
 import { LockTable } from "../sys/locks.ts";
-import { type OpenFile, type System, SystemError } from "../sys/sys.ts";
+import { type OpenFile, type System, SystemError } from "../sys/contract.ts";
 import {
   isKept,
   isLeased,

@@ -2,11 +2,11 @@
  * How the PID-file back end makes its files, complete or not at all, and how it
  * cleans up after itself and after the dead.
  */
-import { nodePath } from "../builtin.ts";
+import { nodePath } from "../sys/builtin.ts";
 import type { Request } from "./contract.ts";
-import { judge } from "../owner.ts";
-import type { Content } from "../record.ts";
-import { type System, SystemError } from "../sys/sys.ts";
+import { judge } from "../record/owner.ts";
+import type { Content } from "../record/record.ts";
+import { type System, SystemError } from "../sys/contract.ts";
 import { noHardLinks, pidRecordOf, readContent, temporaryPath } from "./entry.ts";
 
 /** The nonce of the record in a file. */

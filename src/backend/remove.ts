@@ -1,8 +1,8 @@
 /** Removing a PID file that nobody alive owns: by taking it over, never by a bare unlink. */
 import type { Attempt, Refusal, Request } from "./contract.ts";
-import { isThere } from "../explain.ts";
-import type { LockHolder } from "../record.ts";
-import { type System, SystemError } from "../sys/sys.ts";
+import { isThere } from "../record/explain.ts";
+import type { LockHolder } from "../record/record.ts";
+import { type System, SystemError } from "../sys/contract.ts";
 import { pidPath } from "./entry.ts";
 import { giveBack } from "./pid_held.ts";
 import { advance, type Step, STEPS_LIMIT } from "./pidfile.ts";

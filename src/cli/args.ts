@@ -1,5 +1,5 @@
 /** Arguments, parsed by the command's own table of options. */
-import { util } from "../builtin.ts";
+import { util } from "../sys/builtin.ts";
 import { quote } from "../sys/printable.ts";
 import { type Command, isOptional, optionsOf } from "./command.ts";
 

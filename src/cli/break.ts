@@ -2,13 +2,13 @@
 import { Lock, type LockHolder, type LockStatus } from "../../mod.ts";
 import type { Entry } from "../backend/contract.ts";
 import { pidPath } from "../backend/entry.ts";
-import { breakPidFile, pidFiles } from "../break.ts";
-import { describe } from "../describe.ts";
-import { whyNotToSignal } from "../handover.ts";
-import { isUncertain } from "../status.ts";
+import { breakPidFile, pidFiles } from "../backend/break.ts";
+import { describe } from "../inspect/describe.ts";
+import { whyNotToSignal } from "../hold/handover.ts";
+import { isUncertain } from "../inspect/status.ts";
 import { system } from "../sys/mod.ts";
 import { printable, shown } from "../sys/printable.ts";
-import { SystemError } from "../sys/sys.ts";
+import { SystemError } from "../sys/contract.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { byWhom } from "./held.ts";

@@ -2,12 +2,12 @@
 import { realpathSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { lockDirectory } from "../../mod.ts";
-import { explain } from "../explain.ts";
-import { mountOf } from "../mounts.ts";
+import { explain } from "../record/explain.ts";
+import { mountOf } from "../sys/mounts.ts";
 import { isInexact } from "../sys/bytes.ts";
 import { system } from "../sys/mod.ts";
 import { printable, shown } from "../sys/printable.ts";
-import { SystemError } from "../sys/sys.ts";
+import { SystemError } from "../sys/contract.ts";
 import { parse, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { judgeCleaners } from "./doctor/cleaners.ts";

@@ -1,7 +1,7 @@
 /** Who is in the way, in a line; and the line that shows it while we wait. */
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
-import { unnamed } from "../messages.ts";
-import { isUncertain } from "../status.ts";
+import { unnamed } from "../record/messages.ts";
+import { isUncertain } from "../inspect/status.ts";
 import { isWindows } from "../sys/mod.ts";
 import { printable, quote, shown } from "../sys/printable.ts";
 import { columns, cut, sayRaw } from "./output.ts";

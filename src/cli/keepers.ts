@@ -1,14 +1,14 @@
 /** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
 import type { LockHolder, LockStatus } from "../../mod.ts";
 import { pidPath } from "../backend/entry.ts";
-import { proofOfOwner } from "../proof.ts";
-import { hasLockOf, search } from "../holders.ts";
-import { judge } from "../owner.ts";
-import type { Proof } from "../in_the_way.ts";
-import { proofOfLock } from "../proof.ts";
+import { proofOfOwner } from "../inspect/proof.ts";
+import { hasLockOf, search } from "../inspect/holders.ts";
+import { judge } from "../record/owner.ts";
+import type { Proof } from "../record/in_the_way.ts";
+import { proofOfLock } from "../inspect/proof.ts";
 import { system } from "../sys/mod.ts";
 import { printable, shown } from "../sys/printable.ts";
-import { SystemError } from "../sys/sys.ts";
+import { SystemError } from "../sys/contract.ts";
 import { cut } from "./output.ts";
 
 /** A process that has the open file. */

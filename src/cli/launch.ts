@@ -3,7 +3,7 @@
  * a Deno every permission, Bun drops variables, and in text that is not UTF-8 all change bytes. Without FFI, by the runtime.
  */
 import type { StdioOptions } from "node:child_process";
-import { childProcess } from "../builtin.ts";
+import { childProcess } from "../sys/builtin.ts";
 import { fromText, isInexact, toText } from "../sys/bytes.ts";
 import { type CommandCalls, commandCalls } from "../sys/command.ts";
 import { startedWith } from "../sys/environment.ts";
@@ -11,7 +11,7 @@ import { exactArguments } from "../sys/given.ts";
 import { thisRuntime } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
 import type { Runtime } from "../sys/runtime.ts";
-import { SystemError } from "../sys/sys.ts";
+import { SystemError } from "../sys/contract.ts";
 import { exitStatus, startProgram } from "./program.ts";
 import { STATUS } from "./version.ts";
 import { signalStatus } from "./words.ts";

@@ -14,7 +14,7 @@
  */
 import { Asked, unknown, UsageError } from "./args.ts";
 import { forgetFiles } from "../sys/environment.ts";
-import { SystemError } from "../sys/sys.ts";
+import { SystemError } from "../sys/contract.ts";
 import { COMMANDS } from "./commands.ts";
 import { say } from "./output.ts";
 import { NAME, STATUS } from "./version.ts";

@@ -1,6 +1,6 @@
 /** Standard output and standard error: at once and whole, so that nothing is cut off by the end of the process. */
 import { writeSync } from "node:fs";
-import { util } from "../builtin.ts";
+import { util } from "../sys/builtin.ts";
 import { block } from "../sys/block.ts";
 import { preference } from "../sys/environment.ts";
 import { signals } from "../sys/mod.ts";

@@ -1,7 +1,7 @@
 /** A program that the C library starts: with the arguments and the environment that we were given, byte for byte. */
 import type { ByteString } from "../sys/bytes.ts";
 import type { CommandCalls, Given } from "../sys/command.ts";
-import { SystemError } from "../sys/sys.ts";
+import { SystemError } from "../sys/contract.ts";
 
 /** A variable of the environment. */
 export function variable(calls: CommandCalls, name: string): ByteString | undefined {

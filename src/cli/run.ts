@@ -1,6 +1,6 @@
 /** `holdfast run`: COMMAND runs while the lock is held. */
 import { type Lock, LockHeldError, LockLostError, LockTimeoutError } from "../../mod.ts";
-import { leaveAll } from "../registry.ts";
+import { leaveAll } from "../backend/registry.ts";
 import { commandCalls } from "../sys/command.ts";
 import { endTogether } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";

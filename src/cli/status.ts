@@ -2,9 +2,9 @@
 import { existsSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
-import { FREE } from "../inspect.ts";
-import { unnamed } from "../messages.ts";
-import { isUncertain } from "../status.ts";
+import { FREE } from "../inspect/inspect.ts";
+import { unnamed } from "../record/messages.ts";
+import { isUncertain } from "../inspect/status.ts";
 import { printable, shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, UsageError } from "./args.ts";
 import type { Command, Option } from "./command.ts";

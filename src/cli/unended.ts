@@ -1,6 +1,6 @@
 /** What a journal does not tell the end of: the holder has it now, or died and nobody has come since. */
 import { Lock, LockError, type LockHolder, type LockStatus } from "../../mod.ts";
-import type { LockEvent } from "../event.ts";
+import type { LockEvent } from "../events/event.ts";
 import { system } from "../sys/mod.ts";
 
 /** The acquisitions that were neither released nor lost, and that nobody has found stale; the oldest first. */

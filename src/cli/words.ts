@@ -1,6 +1,6 @@
 /** Times, names and signals in words, for people. */
 import type { LockStatus } from "../../mod.ts";
-import { isUncertain } from "../status.ts";
+import { isUncertain } from "../inspect/status.ts";
 import { signals } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
 import { UsageError } from "./args.ts";

@@ -7,7 +7,7 @@ import { errnoName } from "./errno.ts";
 import type { Bind } from "./abi.ts";
 import type { Primitives } from "./primitives.ts";
 import { linuxFiles } from "./linux.ts";
-import { type FlockAnswer, SystemError } from "./sys.ts";
+import { type FlockAnswer, SystemError } from "./contract.ts";
 
 /** The calls, bound. */
 export interface Calls {

@@ -2,7 +2,7 @@
  * Opening a file where the runtime resolves symlinks itself, so that O_NOFOLLOW does nothing. Deno does, unless every
  * permission of its is granted without an exception; and a program may give one up while it runs.
  */
-import { type FileStat, type OpenFile, SystemError } from "./sys.ts";
+import { type FileStat, type OpenFile, SystemError } from "./contract.ts";
 
 /** What open(2) answers for what is no regular file, given our flags. */
 const REFUSED: Partial<Record<FileStat["kind"], string>> = { symlink: "ELOOP", directory: "EISDIR", socket: "ENXIO" };

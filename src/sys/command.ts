@@ -29,7 +29,7 @@ import {
 } from "./libc_command.ts";
 import { errnoName } from "./errno.ts";
 import { bindMore, signals, system } from "./mod.ts";
-import { SystemError } from "./sys.ts";
+import { SystemError } from "./contract.ts";
 
 /** How a command's lock file is opened: `fopen(3)`'s modes, which truncate nothing. */
 export type How = "r" | "a" | "a+";

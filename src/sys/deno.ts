@@ -5,7 +5,7 @@
  * the same kernel lock (it is `flock(2)` since Deno 2.7.0) with nothing but the
  * permission for the file.
  */
-import { nodePath, workerThreads } from "../builtin.ts";
+import { nodePath, workerThreads } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
 import { contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
@@ -13,7 +13,7 @@ import { openAsItStands } from "./careful.ts";
 import { MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
 import { ownThread, type Proc } from "./proc.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
-import { type Access, type FileStat, type OpenFile, SystemError } from "./sys.ts";
+import { type Access, type FileStat, type OpenFile, SystemError } from "./contract.ts";
 
 type DenoNamespace = typeof globalThis.Deno;
 // The cast: the other runtimes have no such global, and its types say that it is always there.

@@ -2,11 +2,11 @@
  * The environment that this process was given, in spite of what the runtime makes of it. For the command line: a program
  * that uses the library may read its own `.env`.
  */
-import { fs } from "../builtin.ts";
+import { fs } from "./builtin.ts";
 import { type ByteString, byteString, toText } from "./bytes.ts";
 import { entriesOf, type Shown } from "./given.ts";
 import { env, thisRuntime } from "./mod.ts";
-import { SystemError } from "./sys.ts";
+import { SystemError } from "./contract.ts";
 
 /** Its environment or its arguments, as bytes; undefined where they may not be read through `node:fs`. */
 export function startedWith(file: "environ" | "cmdline"): ByteString[] | undefined {

@@ -1,8 +1,8 @@
 /** What a back end asks of files, seen through what this process may do. */
-import { fs } from "../builtin.ts";
+import { fs } from "./builtin.ts";
 import { type Flock, lstat, named, openFile, openUnresolved, type Permits, type Primitives } from "./primitives.ts";
 import { quote } from "./printable.ts";
-import { type Access, type Disk, SystemError } from "./sys.ts";
+import { type Access, type Disk, SystemError } from "./contract.ts";
 
 const noFlock: Flock = () => {
   throw new SystemError("ENOSYS", "there is no flock(2) for this file");

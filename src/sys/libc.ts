@@ -7,7 +7,7 @@
  */
 
 import type { Signature } from "./abi.ts";
-import type { FileStat } from "./sys.ts";
+import type { FileStat } from "./contract.ts";
 import { KERNEL32 } from "./windows/kernel32.ts";
 
 /** Where a system keeps its C library, and what it calls things. */

@@ -4,13 +4,13 @@
  * (Deno 10 to 17 µs for an `lstat`, which is 2 µs); in Deno, loading it takes 17 ms.
  * What is rare (takeovers, the journal, errors in words) is left to `node:fs`.
  */
-import { util } from "../builtin.ts";
+import { util } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
 import { errnoName } from "./errno.ts";
 import type { Flock, Primitives } from "./primitives.ts";
 import { LINUX_KINDS, LINUX_NOFOLLOW, LINUX_OPEN, LINUX_STATX, LINUX_SYMBOLS, STATX_WORDS } from "./libc.ts";
 import { quote } from "./printable.ts";
-import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
+import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./contract.ts";
 
 const { AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH, STATX_BASIC_STATS } = LINUX_STATX;
 const { stx_uid, stx_mode, stx_ino, stx_size, stx_ctime, stx_dev_major, stx_dev_minor } = STATX_WORDS;

@@ -1,5 +1,5 @@
 /** `/proc/locks` (proc(5)): which flock locks the kernel knows on a file. */
-import type { FileStat } from "./sys.ts";
+import type { FileStat } from "./contract.ts";
 
 /** A kernel lock as `/proc/locks` shows it. */
 export interface KernelLock {

@@ -1,5 +1,5 @@
 /** Which runtime is this: asked once, answered here, at the first use of a lock. */
-import { fs, os } from "../builtin.ts";
+import { fs, os } from "./builtin.ts";
 import { bunRuntime } from "./bun.ts";
 import type { Bind } from "./abi.ts";
 import { bindCalls, type Calls, existence, killByRuntime } from "./calls.ts";
@@ -12,7 +12,7 @@ import { allProcesses, descriptorLocks, hasThread, look, ownNumbers, ownThread, 
 import type { Runtime } from "./runtime.ts";
 import { attempt, identify, makeReader } from "./self.ts";
 import { fileSystemName } from "./statfs.ts";
-import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./sys.ts";
+import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./contract.ts";
 import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 
 let runtime: Runtime | undefined;

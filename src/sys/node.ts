@@ -5,7 +5,7 @@
  * on our own descriptor: the lock belongs to the open file description, which
  * the command shares, so it stays when the command is gone.
  */
-import { childProcess, fs, nodePath, workerThreads } from "../builtin.ts";
+import { childProcess, fs, nodePath, workerThreads } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
 import { contention } from "./calls.ts";
 import { messageErrno } from "./errno.ts";
@@ -13,7 +13,7 @@ import { type Flock, named } from "./primitives.ts";
 import type { CType } from "./abi.ts";
 import { libraryOf } from "./libc.ts";
 import type { Runtime } from "./runtime.ts";
-import { SystemError } from "./sys.ts";
+import { SystemError } from "./contract.ts";
 
 /** The one call of `node:ffi` that we make. */
 interface NodeFfi {

@@ -3,11 +3,11 @@
  * close-on-exec in every one of them, and its descriptors are the system's own.
  */
 import type { BigIntStats } from "node:fs";
-import { fs } from "../builtin.ts";
+import { fs } from "./builtin.ts";
 import { type Making, openAsItStands } from "./careful.ts";
 import { errnoName, osErrorName } from "./errno.ts";
 import { O_NOCTTY } from "./libc.ts";
-import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./sys.ts";
+import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./contract.ts";
 
 /** What a file is opened for. "publish": as "make", to write only. */
 type Purpose = Access | "append" | "publish";

@@ -3,7 +3,7 @@
  * FreeBSD (from their manual pages, not run there).
  */
 import { hasLinuxKernel } from "./libc.ts";
-import { type FileStat, type LockedDescriptor, type ProcessLook, SystemError } from "./sys.ts";
+import { type FileStat, type LockedDescriptor, type ProcessLook, SystemError } from "./contract.ts";
 
 /** How to read `/proc`; undefined for what cannot be read. */
 export interface Proc {

@@ -3,7 +3,7 @@
  * it, and each is the only file that names its runtime.
  */
 import type { Bind } from "./abi.ts";
-import type { Disk, KernelLockWay } from "./sys.ts";
+import type { Disk, KernelLockWay } from "./contract.ts";
 import type { Flock, Permits } from "./primitives.ts";
 import type { Proc } from "./proc.ts";
 

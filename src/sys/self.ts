@@ -1,11 +1,11 @@
 /** How this process sees itself and others: what it reads, and what of it goes into a record. */
-import { childProcess, fs, nodePath, os } from "../builtin.ts";
+import { childProcess, fs, nodePath, os } from "./builtin.ts";
 import type { Calls } from "./calls.ts";
 import { hasLinuxKernel } from "./libc.ts";
 import { stat } from "./primitives.ts";
 import { look, namespaceOf, ownThread, type Reader, surroundings } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
-import type { Identity } from "./sys.ts";
+import type { Identity } from "./contract.ts";
 
 /** What a call answers; undefined where it fails. */
 export const attempt = <T>(call: () => T): T | undefined => {

@@ -15,12 +15,12 @@
  * terminates with a portion of a file locked … the locks are unlocked by the
  * operating system" (LockFileEx).
  */
-import { nodePath, os } from "../builtin.ts";
+import { nodePath, os } from "./builtin.ts";
 import { existence, killByRuntime } from "./calls.ts";
 import { filesOf } from "./files.ts";
 import { quote } from "./printable.ts";
 import type { Runtime } from "./runtime.ts";
-import { type Disk, type Identity, type OpenFile, type System, SystemError } from "./sys.ts";
+import { type Disk, type Identity, type OpenFile, type System, SystemError } from "./contract.ts";
 import { windowsFiles } from "./windows/files.ts";
 import { endTogether } from "./windows/job.ts";
 import { bindKernel32, type Kernel32 } from "./windows/kernel32.ts";

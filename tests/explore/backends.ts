@@ -1,5 +1,5 @@
 /** The back ends to explore: the project's own, or with one deliberate fault. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -12,7 +12,7 @@ import type { Backends } from "./explore.ts";
 export const own: Backends = { tryFlock, advance };
 
 /** An edit of a file of src/backend, or of the judge of owners. */
-type Edit = BareEdit<"flock.ts" | "pidfile.ts" | "owner.ts">;
+type Edit = BareEdit<"flock.ts" | "pidfile.ts" | "record/owner.ts">;
 
 /** The protocol's faults, as edits of the code that ships. */
 export const MUTANTS: Record<string, Edit[]> = {
@@ -35,12 +35,12 @@ export const MUTANTS: Record<string, Edit[]> = {
     ["flock.ts", `const { refusal, dead } = lookAtPidFile(sys, path); // 6`, `const { refusal, dead } = before;`],
   ],
   "what is not known agrees": [[
-    "owner.ts",
+    "record/owner.ts",
     "a !== undefined && a === b;",
     "a === undefined || b === undefined || a === b;",
   ]],
   "another boot is a restart": [[
-    "owner.ts",
+    "record/owner.ts",
     "[owner, self].every(({ pidNamespace }) => pidNamespace === INITIAL_PID_NAMESPACE) &&",
     "",
   ]],
@@ -53,15 +53,20 @@ export async function mutant(edits: readonly Edit[]): Promise<Backends> {
   const copy = mkdtempSync(join(tmpdir(), "holdfast-mutant-"));
   try {
     const load = (name: string) => import(pathToFileURL(join(copy, name)).href);
-    for (const name of [...readdirSync(new URL("backend/", source)), "owner.ts"]) {
-      const folder = new URL(name === "owner.ts" ? "." : "backend/", source);
-      let text = readFileSync(new URL(name, folder), "utf8").replaceAll(`from "../owner.ts"`, `from "./owner.ts"`)
-        .replaceAll(`from "../`, `from "${source}`);
-      if (name === "owner.ts") text = text.replaceAll(`from "./`, `from "${source}`);
-      for (const edit of edits) if (edit[0] === name) text = edited(text, edit);
-      writeFileSync(join(copy, name), text);
+    for (const folder of ["backend", "record"]) {
+      mkdirSync(join(copy, folder));
+      for (const name of folder === "backend" ? readdirSync(new URL("backend/", source)) : ["owner.ts"]) {
+        const file = `${folder}/${name}`;
+        let text = readFileSync(new URL(file, source), "utf8").replaceAll(/from "(\.\.?\/[^"]*)"/g, (_, from) => {
+          const { href } = new URL(from, new URL(file, source));
+          const kept = href.startsWith(`${source}backend/`) || href === `${source}record/owner.ts`;
+          return `from "${kept ? from : href}"`;
+        });
+        for (const edit of edits) if (edit[0] === name || edit[0] === file) text = edited(text, edit);
+        writeFileSync(join(copy, file), text);
+      }
     }
-    const [{ tryFlock }, { advance }] = [await load("flock.ts"), await load("pidfile.ts")];
+    const [{ tryFlock }, { advance }] = [await load("backend/flock.ts"), await load("backend/pidfile.ts")];
     return { tryFlock, advance };
   } finally {
     rmSync(copy, { recursive: true, force: true });

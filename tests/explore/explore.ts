@@ -6,7 +6,7 @@
 import type { Attempt, Request } from "../../src/backend/contract.ts";
 import type { Step } from "../../src/backend/pidfile.ts";
 import { removeDead } from "../../src/backend/remove.ts";
-import { type System, SystemError } from "../../src/sys/sys.ts";
+import { type System, SystemError } from "../../src/sys/contract.ts";
 import { type Exchange, exchanges } from "./symmetry.ts";
 import {
   type Answer,

@@ -15,7 +15,7 @@ import {
   type ProcessLook,
   type System,
   SystemError,
-} from "../../src/sys/sys.ts";
+} from "../../src/sys/contract.ts";
 
 export const PATH = "/d/P";
 

@@ -78,7 +78,7 @@ test("attack() finds an error that is a runtime's own", async (place) => {
   const failures = await mutant(
     place,
     [
-      "backend.ts",
+      "backend/choice.ts",
       "throw error instanceof SystemError ? systemFailure",
       "throw error instanceof Map ? systemFailure",
     ],

@@ -61,24 +61,28 @@ test("growthOf() tells what takes time by more than the square of its length fro
 /** Faults, and what is said of each. */
 const FAULTS: Record<string, { edits: Edit[]; found: RegExp }> = {
   "a bare SyntaxError of cut JSON": {
-    edits: [["record.ts", "return undefined; // cut, torn or too deep: damaged", "throw new SyntaxError('bare');"]],
+    edits: [[
+      "record/record.ts",
+      "return undefined; // cut, torn or too deep: damaged",
+      "throw new SyntaxError('bare');",
+    ]],
     found: /SyntaxError: bare/,
   },
   "a PID of 0": {
-    edits: [["record.ts", "/^[1-9][0-9]{0,9}$/", "/^[0-9]{1,10}$/"]],
+    edits: [["record/record.ts", "/^[1-9][0-9]{0,9}$/", "/^[0-9]{1,10}$/"]],
     found: /parse\(\) says (?:record|damaged), PROTOCOL.md foreign/,
   },
   "a record that is read without its last byte": {
-    edits: [["record.ts", 'rest.length === 1 && rest[0] === "" && ', ""]],
+    edits: [["record/record.ts", 'rest.length === 1 && rest[0] === "" && ', ""]],
     found: /parse\(\) says record, PROTOCOL.md damaged/,
   },
   "a nonce of any text": {
-    edits: [["record.ts", "&& /^[0-9a-f]{32}$/.test(nonce)", ""]],
+    edits: [["record/record.ts", "&& /^[0-9a-f]{32}$/.test(nonce)", ""]],
     found: /parse\(\) says record, PROTOCOL.md damaged/,
   },
   "a label that is cut": {
     edits: [[
-      "record.ts",
+      "record/record.ts",
       "const command = fields.command?.slice(0, length);",
       "const command = fields.command?.slice(0, length);\n    fields = { ...fields, label: fields.label?.slice(0, 100) };",
     ]],
@@ -89,7 +93,7 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp }> = {
     found: /in words is/,
   },
   "a living owner is called dead": {
-    edits: [["owner.ts", 'return verdict("alive", `process ${pid} is alive`);', 'return verdict("dead", "");']],
+    edits: [["record/owner.ts", 'return verdict("alive", `process ${pid} is alive`);', 'return verdict("dead", "");']],
     found: /STOLEN|inspect\(\) says stale/,
   },
   "a living owner is robbed by the PID-file back end": {
@@ -101,7 +105,7 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp }> = {
     found: /STOLEN: \w+\(\) by pidfile/,
   },
   "a thread is taken for a process": {
-    edits: [["owner.ts", "found.threadGroup !== undefined && found.threadGroup !== pid", "false"]],
+    edits: [["record/owner.ts", "found.threadGroup !== undefined && found.threadGroup !== pid", "false"]],
     found: /inspect\(\) says held, PROTOCOL.md stale|refused by a dead owner/,
   },
   "foreign content is overwritten": {
@@ -120,7 +124,7 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp }> = {
 
 for (const [fault, { edits, found }] of Object.entries(FAULTS)) {
   test(`runFuzz() finds ${fault}`, async ({ dir }) => {
-    const noDisk = edits.every(([file]) => file === "record.ts" || file === "sys/printable.ts");
+    const noDisk = edits.every(([file]) => file === "record/record.ts" || file === "sys/printable.ts");
     const amount = { cases: 1000, records: 300, runtimes: ["bun"], edits, noDisk, enough: 30 } as const;
     const { failures } = await runFuzz({ seed, dir }, amount);
     assert(failures.length > 0, "nothing was found");

@@ -26,28 +26,28 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp; kind?: Kind; end?: 
     found: /after 200 refused: \d+ descriptors, where there were \d+: more are .*a\.lock/,
   },
   "a listener that stays on a signal": {
-    edits: [["wait.ts", 'signal.removeEventListener("abort", listener);', ""]],
+    edits: [["wait/wait.ts", 'signal.removeEventListener("abort", listener);', ""]],
     found: /listeners are left on a signal/,
   },
   "a watcher that is not closed": {
-    edits: [["line.ts", "watcher?.close();", ""]],
+    edits: [["wait/line.ts", "watcher?.close();", ""]],
     found: /inotify watches are left/,
     kind: "node26", // Bun may collect one that nobody can reach
   },
   "a hold that is never forgotten": {
-    edits: [["registry.ts", "holds().delete(hold);", "void hold;"]],
+    edits: [["backend/registry.ts", "holds().delete(hold);", "void hold;"]],
     found: /holds are left in the registry/,
   },
   "a few kilobytes for each Lock": {
     edits: [[
-      "state.ts",
+      "hold/state.ts",
       "    this.settings = settings;",
       "    this.settings = settings;\n    ((globalThis as any).kept ??= []).push(new Array(10_000).fill(0.5));",
     ]],
     found: /the heap grew by/,
   },
   "a timer that keeps the process alive": {
-    edits: [["registry.ts", "let crashed = false;", "let crashed = false;\n  setInterval(() => {}, 1000);"]],
+    edits: [["backend/registry.ts", "let crashed = false;", "let crashed = false;\n  setInterval(() => {}, 1000);"]],
     found: /it did not end by itself/,
     end: 1_000,
   },

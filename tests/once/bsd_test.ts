@@ -7,10 +7,10 @@ import { existsSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import process from "node:process";
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { Choice } from "../../src/backend.ts";
+import { Choice } from "../../src/backend/choice.ts";
 import { readEntry } from "../../src/backend/entry.ts";
 import { tryPidFile } from "../../src/backend/pidfile.ts";
-import { judge } from "../../src/owner.ts";
+import { judge } from "../../src/record/owner.ts";
 import type { Bind } from "../../src/sys/abi.ts";
 import { bindCalls } from "../../src/sys/calls.ts";
 import { bindCommandCalls } from "../../src/sys/command.ts";
@@ -19,7 +19,7 @@ import { signals, system } from "../../src/sys/mod.ts";
 import { nodeRuntime } from "../../src/sys/node.ts";
 import { openFailure, openFile } from "../../src/sys/primitives.ts";
 import { unseen } from "../../src/sys/proc.ts";
-import { type System, SystemError } from "../../src/sys/sys.ts";
+import { type System, SystemError } from "../../src/sys/contract.ts";
 import { test } from "../harness.ts";
 
 /** Calls with some properties of an object replaced. */

@@ -4,7 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { Lock } from "../../mod.ts";
 import { cleaningRules, judgeCleaners } from "../../src/cli/doctor/cleaners.ts";
 import { judgeMount } from "../../src/cli/doctor/mounts.ts";
-import { mountOf } from "../../src/mounts.ts";
+import { mountOf } from "../../src/sys/mounts.ts";
 import { CLI } from "../cli.ts";
 import { test, within } from "../harness.ts";
 import { onTerminal } from "../terminal.ts";

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { settings } from "../../src/cli/flock/settings.ts";
 import { take } from "../../src/cli/flock/take.ts";
 import type { CommandCalls } from "../../src/sys/command.ts";
-import { SystemError } from "../../src/sys/sys.ts";
+import { SystemError } from "../../src/sys/contract.ts";
 import { test } from "../harness.ts";
 
 /** Answers calls from a list, `name code`, and says what was called. */

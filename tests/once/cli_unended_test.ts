@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { holdsNow, unended } from "../../src/cli/unended.ts";
-import { LockHolder } from "../../src/record.ts";
+import { LockHolder } from "../../src/record/record.ts";
 import { test } from "../harness.ts";
 import { deadOwner, leave } from "../pid_files.ts";
 

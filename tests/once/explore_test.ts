@@ -6,7 +6,7 @@ import { assert, assertEquals } from "@std/assert";
 import { mutant, MUTANTS, own } from "../explore/backends.ts";
 import { explore, type Scenario } from "../explore/explore.ts";
 import { factsOf } from "../explore/world.ts";
-import type { HolderFields } from "../../src/record.ts";
+import type { HolderFields } from "../../src/record/record.ts";
 import { test } from "../harness.ts";
 
 const DEAD = (pid: number, nonce: string, other: Partial<HolderFields> = {}) => {

@@ -7,7 +7,7 @@
 import type { Bind } from "../../src/sys/abi.ts";
 import { errnoName } from "../../src/sys/errno.ts";
 import type { Runtime } from "../../src/sys/runtime.ts";
-import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../../src/sys/sys.ts";
+import { type Access, type FileStat, type OpenFile, type System, SystemError } from "../../src/sys/contract.ts";
 import { windowsSystem } from "../../src/sys/windows.ts";
 
 export interface FakeFile {

@@ -4,10 +4,10 @@
  */
 import { assertEquals, assertMatch } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";
-import { describe } from "../../src/describe.ts";
-import { inspectPath } from "../../src/inspect.ts";
+import { describe } from "../../src/inspect/describe.ts";
+import { inspectPath } from "../../src/inspect/inspect.ts";
 import { system } from "../../src/sys/mod.ts";
-import { type System, SystemError } from "../../src/sys/sys.ts";
+import { type System, SystemError } from "../../src/sys/contract.ts";
 import { KINDS, test } from "../harness.ts";
 import { underStrace } from "../lockers.ts";
 

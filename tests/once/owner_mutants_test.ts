@@ -8,7 +8,7 @@ import { edited } from "../edits.ts";
 import { test } from "../harness.ts";
 import { faults } from "../owner_table.ts";
 
-/** What stands in src/owner.ts, and the mistake. */
+/** What stands in src/record/owner.ts, and the mistake. */
 const MUTANTS: Record<string, readonly [before: string, after: string]> = {
   "what is not known agrees": ["a !== undefined && a === b;", "a === undefined || b === undefined || a === b;"],
   "what is unknown on both sides agrees": ["a !== undefined && a === b;", "a === b;"],
@@ -48,8 +48,9 @@ for (const [name, [before, after]] of Object.entries(MUTANTS)) {
     const source = new URL("../../src/", import.meta.url);
     const copy = mkdtempSync(join(tmpdir(), "holdfast-judge-"));
     try {
-      const text = readFileSync(new URL("owner.ts", source), "utf8").replaceAll(`from "./`, `from "${source}`);
-      writeFileSync(join(copy, "owner.ts"), edited(text, ["owner.ts", before, after]));
+      const text = readFileSync(new URL("record/owner.ts", source), "utf8")
+        .replaceAll(`from "./`, `from "${source}record/`).replaceAll(`from "../`, `from "${source}`);
+      writeFileSync(join(copy, "owner.ts"), edited(text, ["record/owner.ts", before, after]));
       const { judge } = await import(pathToFileURL(join(copy, "owner.ts")).href);
       const [first] = faults(judge);
       assert(first);

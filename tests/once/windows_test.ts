@@ -2,19 +2,19 @@
 import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { tryFlock } from "../../src/backend/flock.ts";
 import { advance } from "../../src/backend/pidfile.ts";
-import { describe } from "../../src/describe.ts";
-import { whyNotToSignal } from "../../src/handover.ts";
-import { inspectPath } from "../../src/inspect.ts";
-import { notSignalledError, timeoutError } from "../../src/messages.ts";
-import { judge } from "../../src/owner.ts";
-import { forget, remember } from "../../src/registry.ts";
+import { describe } from "../../src/inspect/describe.ts";
+import { whyNotToSignal } from "../../src/hold/handover.ts";
+import { inspectPath } from "../../src/inspect/inspect.ts";
+import { notSignalledError, timeoutError } from "../../src/record/messages.ts";
+import { judge } from "../../src/record/owner.ts";
+import { forget, remember } from "../../src/backend/registry.ts";
 import { errnoName } from "../../src/sys/errno.ts";
 import { bindKernel32, Win32Failure } from "../../src/sys/windows/kernel32.ts";
 import { extended, filePath } from "../../src/sys/windows/paths.ts";
 import { LOCKED_BYTE } from "../../src/sys/windows/handle.ts";
 import { patient } from "../../src/sys/windows/patience.ts";
 import { system } from "../../src/sys/mod.ts";
-import { type System, SystemError } from "../../src/sys/sys.ts";
+import { type System, SystemError } from "../../src/sys/contract.ts";
 import { test } from "../harness.ts";
 import { FakeWindows } from "./fake_windows.ts";
 

@@ -24,7 +24,7 @@ done
 printf '#!/bin/sh\\nexec ${SERVER}\\n' > "$0.ssh"; chmod +x "$0.ssh"; mkdir "$0/real" "$0/one" "$0/two"
 for each in one two; do sshfs -o "ssh_command=$0.ssh" "here:$0/real" "$0/$each"; done`;
 
-/** What the lock cannot promise, in the words of src/mounts.ts. */
+/** What the lock cannot promise, in the words of src/sys/mounts.ts. */
 const SAID = /fuse\.sshfs .*sshfs keeps flock\(2\) in one mount: other hosts are not excluded, nor another mount/;
 /** The same where the table of mounts may not be read, so that all FUSE is one. */
 const FUSE = /on fuse\b.*its program decides .*another mount of the same files is not excluded/;

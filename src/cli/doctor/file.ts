@@ -2,12 +2,12 @@
 import { existsSync } from "node:fs";
 import { Lock, LockError } from "../../../mod.ts";
 import { isLeased } from "../../backend/entry.ts";
-import { reasonOf } from "../../errors.ts";
-import { explain } from "../../explain.ts";
+import { reasonOf } from "../../record/errors.ts";
+import { explain } from "../../record/explain.ts";
 import { system } from "../../sys/mod.ts";
 import { shown } from "../../sys/printable.ts";
-import { SystemError } from "../../sys/sys.ts";
-import { isUncertain } from "../../status.ts";
+import { SystemError } from "../../sys/contract.ts";
+import { isUncertain } from "../../inspect/status.ts";
 import { NAME } from "../version.ts";
 import { stateOf } from "../words.ts";
 import { error, type Finding, ok, warning } from "./finding.ts";

@@ -1,5 +1,5 @@
 /** What the mount that a path lies in means for a lock. */
-import { describeMount, type Mount, reachOf } from "../../mounts.ts";
+import { describeMount, type Mount, reachOf } from "../../sys/mounts.ts";
 import { type Finding, ok, warning } from "./finding.ts";
 
 const OTHER_HOSTS = "use a directory on a local disk unless several hosts have to share the lock";

@@ -1,7 +1,7 @@
 /** Runs the command under the lock, or becomes it. */
 import type { ByteString } from "../../sys/bytes.ts";
 import type { CommandCalls } from "../../sys/command.ts";
-import { SystemError } from "../../sys/sys.ts";
+import { SystemError } from "../../sys/contract.ts";
 import { exitStatus, startProgram } from "../program.ts";
 import { EX_OSERR, EX_UNAVAILABLE } from "./settings.ts";
 

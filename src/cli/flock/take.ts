@@ -3,8 +3,8 @@ import { LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN } from "../../sys/libc.ts";
 import { block } from "../../sys/block.ts";
 import type { ByteString } from "../../sys/bytes.ts";
 import type { CommandCalls, How } from "../../sys/command.ts";
-import { SystemError } from "../../sys/sys.ts";
-import { Wait } from "../../wait.ts";
+import { SystemError } from "../../sys/contract.ts";
+import { Wait } from "../../wait/wait.ts";
 import { EX_CANTCREAT, EX_DATAERR, EX_NOINPUT, EX_OSERR, type Settings } from "./settings.ts";
 
 /** Why there is no lock. */

@@ -5,7 +5,7 @@
  */
 import type { Permits } from "../primitives.ts";
 import { quote } from "../printable.ts";
-import { type Access, type FileStat, type OpenFile, SystemError } from "../sys.ts";
+import { type Access, type FileStat, type OpenFile, SystemError } from "../contract.ts";
 import {
   ERROR_ACCESS_DENIED,
   ERROR_DELETE_PENDING,

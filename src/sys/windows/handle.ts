@@ -1,5 +1,5 @@
 /** An open file on Windows: read, written and locked by its handle. The quotations are from the functions' pages. */
-import type { FileStat, OpenFile } from "../sys.ts";
+import type { FileStat, OpenFile } from "../contract.ts";
 import { ERROR_HANDLE_EOF, ERROR_IO_PENDING, ERROR_LOCK_VIOLATION } from "./errors.ts";
 import { type Kernel32, overlapped, Win32Failure } from "./kernel32.ts";
 

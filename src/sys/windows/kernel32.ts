@@ -9,7 +9,7 @@
  */
 import type { Bind } from "../abi.ts";
 import type { Signature } from "../abi.ts";
-import { SystemError } from "../sys.ts";
+import { SystemError } from "../contract.ts";
 import { windowsErrorName } from "./errors.ts";
 
 /** DWORD is u32, BOOL i32; HANDLE, LARGE_INTEGER and a pointer that is NULL are usize. */

@@ -3,9 +3,9 @@
  * "Naming Files, Paths, and Namespaces". What Windows would take for something
  * else than the file that it reads like is refused, before anything is opened.
  */
-import { nodePath } from "../../builtin.ts";
+import { nodePath } from "../builtin.ts";
 import { quote } from "../printable.ts";
-import { SystemError } from "../sys.ts";
+import { SystemError } from "../contract.ts";
 
 /** "…an extended-length path for a maximum total path length of 32,767 characters". */
 const PATH_LIMIT = 32_767;

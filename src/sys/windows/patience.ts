@@ -5,7 +5,7 @@
  * with nobody for a little longer.
  */
 import { block } from "../block.ts";
-import { SystemError } from "../sys.ts";
+import { SystemError } from "../contract.ts";
 
 /** Between the tries, in milliseconds: 63 in all. Then it is an error. */
 const PAUSES = [1, 2, 4, 8, 16, 32];

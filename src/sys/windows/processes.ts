@@ -1,5 +1,5 @@
 /** Processes on Windows. The quotations are from the pages named after the functions. */
-import { type ProcessLook, SystemError } from "../sys.ts";
+import { type ProcessLook, SystemError } from "../contract.ts";
 import { ERROR_ACCESS_DENIED, ERROR_GEN_FAILURE, ERROR_INVALID_PARAMETER } from "./errors.ts";
 import { type Kernel32, Win32Failure } from "./kernel32.ts";
 

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Lock } from "../../../mod.ts";
-import { encode } from "../../../src/record.ts";
+import { encode } from "../../../src/record/record.ts";
 import { type Agent, type Child, within } from "../../harness.ts";
 import { openIn } from "../../lockers.ts";
 import { deadOwner } from "../../pid_files.ts";

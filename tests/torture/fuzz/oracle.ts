@@ -60,7 +60,7 @@ export function readBytes(bytes: Uint8Array): Reading {
 const WHERE = ["nonce", "runtime", "bootId", "pidNamespace", "timeNamespace", "host"];
 const INITIAL = "4026531836";
 
-/** Its owner, by src/owner.ts's rules; `here` is a record of this process, beside which the file lies. */
+/** Its owner, by src/record/owner.ts's rules; `here` is a record of this process, beside which the file lies. */
 export function judgeOwner(fields: Fields, here: Record<string, unknown>): "alive" | "dead" | "unknown" {
   const value = (name: string) => Object.hasOwn(fields, name) ? fields[name] : undefined;
   const same = (name: string) => value(name) !== undefined && value(name) === here[name];

@@ -10,7 +10,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
-import type { LockHolder } from "../../../src/record.ts";
+import type { LockHolder } from "../../../src/record/record.ts";
 import { Random } from "../../contention/random.ts";
 import { makeCase, oddText, type World } from "./cases.ts";
 import { growthOf, STEEP } from "./growth.ts";
@@ -55,7 +55,9 @@ const given = process.argv[2];
 const order: Order = JSON.parse(given.startsWith("{") ? given : fs.readFileSync(given, "utf8"));
 const load = (name: string) => import(pathToFileURL(join(order.modules, name)).href);
 const module: typeof import("../../../mod.ts") = await load("mod.ts");
-const { encode, parse, LockHolder: Holder }: typeof import("../../../src/record.ts") = await load("src/record.ts");
+const { encode, parse, LockHolder: Holder }: typeof import("../../../src/record/record.ts") = await load(
+  "src/record/record.ts",
+);
 const { Lock, LockError, LockTimeoutError } = module;
 
 /** So long no call may take, in milliseconds; one that does so five times in a row is slow. */

@@ -1,0 +1,234 @@
+/** The state machine behind a Lock: idle, held, lost; how often; and by which task. */
+import { nodePath } from "../sys/builtin.ts";
+import { Choice } from "../backend/choice.ts";
+import type { Attempt, Describe, Hold, Refusal, Request } from "../backend/contract.ts";
+import type { KeptFile } from "../backend/kept.ts";
+import { isUnder } from "./context.ts";
+import { DIRECTORY_MODE } from "../record/directory.ts";
+import { LockError, type LockLostError, systemFailure } from "../record/errors.ts";
+import type { LockEventName } from "../events/event.ts";
+import { type Detail, emit } from "../events/events.ts";
+import { explainMake } from "../record/explain.ts";
+import { Holding } from "./holding.ts";
+import { HELD_HERE, lineMoved, wakeLine } from "../wait/line.ts";
+import { lostError, notHeldError, reportStale, warnOfNumber } from "../record/messages.ts";
+import type { Settings } from "../record/options.ts";
+import { tellPlace } from "../record/place.ts";
+import { system } from "../sys/mod.ts";
+import { SystemError } from "../sys/contract.ts";
+
+/** Monotonic time, in milliseconds. */
+export const now = (): number => performance.now();
+
+/** How holds were lost that a `run` is still under way on. */
+const losses = new WeakMap<Hold, LockLostError>();
+
+/** One lock's. */
+export class State {
+  readonly path: string;
+  readonly settings: Settings;
+  /** Finds out who is in the way. */
+  readonly describe: Describe;
+  readonly #request: Request;
+  choice: Choice | undefined;
+  #holding: Holding | undefined;
+  /** Whether its directory is to be made where it is missing. */
+  makesDirectory = false;
+  /** How it was lost, until somebody is told or it is acquired again. */
+  lost: LockLostError | undefined;
+  #controller: AbortController | undefined;
+  /** Tells that it is released, once. */
+  #part = (): void => {};
+  /** How often the hold was acquired: more than once only if reentrant. */
+  #depth = 0;
+  /** Whether `run` acquired it: then its task is the owner, else the object is. */
+  #scoped = false;
+  /** How many calls of `run` are under way on this hold. */
+  #runs = 0;
+
+  /** For a path and settings; touches nothing. */
+  constructor(path: string, settings: Settings, describe: Describe) {
+    this.path = path;
+    this.settings = settings;
+    this.describe = describe;
+    this.#request = { ...settings, path };
+  }
+
+  /** What is held. */
+  get hold(): Hold | undefined {
+    return this.#holding?.hold;
+  }
+
+  /** Aborts when the hold is lost. One serves until it has aborted; the hold after that has another. */
+  get signal(): AbortSignal {
+    return (this.#controller ??= new AbortController()).signal;
+  }
+
+  /** Whether it is held, asked now. */
+  verify(): boolean {
+    return this.#holding?.verify() ?? false;
+  }
+
+  /** One try; undefined when held now. `kept`, `began`: a waiter's file, and when it began to wait, if it did. */
+  attempt(scoped: boolean, kept?: KeptFile, began?: number): Refusal | undefined {
+    if (this.hold) return this.enterAgain() ? undefined : HELD_HERE;
+    const attempt = this.#try(kept);
+    if ("refusal" in attempt) return attempt.refusal;
+    const { stale, named } = attempt.hold;
+    this.#scoped = scoped;
+    this.#take(attempt.hold, now());
+    if (stale) this.emit("stale", { holder: () => stale });
+    this.emit("acquired", { waited: began === undefined ? 0 : now() - began });
+    try {
+      if (this.settings.fileSystem === "warn" && this.choice?.taken === "flock") {
+        tellPlace(system(), this.path, attempt.hold.token);
+      }
+      if (stale) reportStale(this.path, stale, this.settings.onStale);
+      else if (named && !this.settings.onStale) warnOfNumber(this.path, named);
+    } catch (error) {
+      if (this.hold === attempt.hold) this.release(); // the caller gets an error, so it must not get the lock
+      throw error;
+    }
+    return undefined;
+  }
+
+  /** One try of its own: whether it is granted. */
+  tryOnce(): boolean {
+    return this.attempt(false) === undefined;
+  }
+
+  /** The directory may be missing the first time, or because somebody removed it. */
+  #try(kept: KeptFile | undefined): Attempt {
+    const choice = this.choice ??= new Choice(system(), this.settings);
+    try {
+      return choice.attempt(this.#request, kept);
+    } catch (error) {
+      if (!this.makesDirectory || !(error instanceof LockError && error.code === "ENOENT")) throw error;
+    }
+    const directory = nodePath().dirname(this.path);
+    try {
+      system().makeDirectory(directory, DIRECTORY_MODE);
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      throw systemFailure("acquire", this.path, explainMake(system(), directory, error));
+    }
+    return choice.attempt(this.#request, kept);
+  }
+
+  #take(hold: Hold, since: number): void {
+    this.#depth = 1;
+    this.#runs = 0;
+    this.lost = undefined;
+    if (this.#controller?.signal.aborted) this.#controller = undefined;
+    let parted = false;
+    const part = this.#part = () => {
+      if (!parted) this.emit("released", { held: now() - since });
+      parted = true; // left at an exit, and released by a handler of it after that
+    };
+    this.#holding = new Holding(hold, {
+      lost: (reason) => {
+        this.#holding?.end();
+        this.#holding = undefined;
+        this.#lose(hold, since, reason);
+        wakeLine(this.path);
+      },
+      abandon: () => {
+        this.#depth = 1;
+        this.release();
+      },
+      left: () => {
+        part();
+        // Exit handlers that run after ours may rely on what `held` says.
+        if (hold.leave() === "released") this.#holding = undefined;
+      },
+    }, since);
+    lineMoved(this.path);
+  }
+
+  /** It is no longer held, and nobody released it. Whoever is told may acquire it again at once. */
+  #lose(hold: Hold, since: number, reason: string): LockLostError {
+    const error = lostError(this.path, reason);
+    losses.set(hold, error);
+    this.lost = error; // for a listener that releases too
+    const controller = this.#controller ??= new AbortController();
+    controller.abort(error);
+    this.emit("lost", { held: now() - since, reason });
+    return error;
+  }
+
+  /** Emits an event of this lock. */
+  emit(event: LockEventName, detail: Detail): void {
+    const { label, mode, journal } = this.settings;
+    emit(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
+  }
+
+  /** Whether it is held, and any call may acquire it once more: it is reentrant, and no `run` owns it. */
+  get mayEnter(): boolean {
+    return this.hold !== undefined && this.settings.reentrant && !this.#scoped;
+  }
+
+  /** Counts one more, if the caller is the owner and may. */
+  enterAgain(): boolean {
+    const { hold } = this;
+    if (!hold || !this.settings.reentrant || (this.#scoped && !isUnder((each) => each === hold))) return false;
+    this.#depth++;
+    return true;
+  }
+
+  /** Gives it up, or counts one less. */
+  release(): void {
+    if (!this.#holding) throw this.#notHeld();
+    if (this.#depth > 1) {
+      this.#depth--;
+      return;
+    }
+    const { hold, since } = this.#holding;
+    this.#holding.end();
+    this.#holding = undefined; // forgotten before it is closed
+    let reason: string | undefined;
+    try {
+      reason = hold.release(this.#part);
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      this.#take(hold, since); // it is still held, and the caller may try again
+      throw systemFailure("release", this.path, error);
+    } finally {
+      wakeLine(this.path);
+    }
+    if (reason === undefined) return;
+    const error = this.#lose(hold, since, reason);
+    if (this.lost === error) this.lost = undefined; // told now
+    throw error;
+  }
+
+  /** The error of one who releases what is not held: it may have been lost, and then is told of that, once. */
+  #notHeld(): Error {
+    const error = this.lost ?? notHeldError(this.path);
+    this.lost = undefined;
+    return error;
+  }
+
+  /** A `run` begins on what was granted. */
+  enter(granted: Hold): void {
+    // Between the grant and this, others have run; one may have released it.
+    if (this.hold !== granted) throw losses.get(granted) ?? notHeldError(this.path);
+    this.#runs++;
+  }
+
+  /** Gives back what was granted. A failure on top of the function's own has that one as its cause: neither is lost. */
+  leave(granted: Hold, failure?: unknown): unknown {
+    try {
+      // Not if somebody else holds by now, nor what `fn` has released itself. Runs may end in any order.
+      if (this.hold === granted && this.#depth > --this.#runs) this.release();
+      const lost = losses.get(granted);
+      if (lost && this.lost === lost) this.lost = undefined; // told now
+      if (!lost || failure === lost) return failure;
+      throw lost;
+    } catch (error) {
+      // Not where it is the failure's own cause: the two would form a circle.
+      const isCause = error === failure || (failure instanceof Error && failure.cause === error);
+      if (failure !== undefined && error instanceof Error && !isCause) error.cause ??= failure;
+      throw error;
+    }
+  }
+}

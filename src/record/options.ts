@@ -1,0 +1,198 @@
+/** Options, their defaults, and their validation. */
+import type { LockHolder } from "./record.ts";
+import { settlePath, show } from "./path.ts";
+import { signals } from "../sys/mod.ts";
+
+/** How a lock is held: alone, or together with others who hold it shared. */
+export type LockMode = "exclusive" | "shared";
+
+/** Which kind of lock holds: the kernel's, or a PID file. */
+export type LockBackend = "flock" | "pidfile";
+
+/** Options of a lock. */
+export interface LockOptions {
+  /**
+   * `"exclusive"` (default): nobody else holds the lock. `"shared"`: others may
+   * hold it shared at the same time, and nobody exclusively; the kernel lock only.
+   */
+  mode?: LockMode;
+  /**
+   * `"auto"` (default): the kernel lock, and a PID file where the runtime or the
+   * file system has none. `"flock"`: the kernel lock, or LockUnsupportedError.
+   * `"pidfile"`: the PID file.
+   */
+  backend?: "auto" | LockBackend;
+  /**
+   * Where the lock file may lie. Through FUSE and some network mounts two
+   * processes may both be granted a lock, each by a mount of its own, without an
+   * error. `"warn"` (default): the first lock there writes a line to standard
+   * error. `"local"`: only on a local disk, as statfs(2) tells it; on FUSE, NFS,
+   * SMB, 9p and the like, or where it cannot be told (not Linux; a rare one; Deno without
+   * `--allow-ffi` or `--allow-sys=statfs`), LockUnsupportedError. `"any"`: anywhere.
+   */
+  fileSystem?: "warn" | "local" | "any";
+  /**
+   * `true`: this object may be acquired again while it is held, and must be
+   * released as often. In `run` only the task that runs may, so that another
+   * task that shares the object waits. `false` (default): a nested `run` is a
+   * LockDeadlockError.
+   */
+  reentrant?: boolean;
+  /** Permission bits of a lock file that has to be made, less the umask: `0o644` unless given. None on Windows. */
+  fileMode?: number;
+  /** Text for people, shown to whoever finds the lock held; at most 200 characters. */
+  label?: string;
+  /**
+   * Called with the last holder where that one died without releasing, after
+   * the lock was acquired. Without it, one line on standard error says so. What
+   * it throws is thrown by the call that acquired, and the lock is released.
+   */
+  onStale?: (holder: LockHolder) => void;
+  /**
+   * `true`: whenever the lock is acquired, released, found stale or lost, a line
+   * is written to `P.journal`, beside the lock file; a path or file URL: to that
+   * file. `history` of `@holdfast/lock/journal` reads it. A journal that cannot be
+   * written stops no lock: its first failure is told on standard error. `false`
+   * (default): none.
+   */
+  journal?: boolean | string | URL;
+}
+
+/** Options of a wait. */
+export interface AcquireOptions {
+  /** How long to wait, in milliseconds. `0` tries once; `Infinity` (default) waits for ever. */
+  timeout?: number;
+  /** Ends the wait when it aborts. It counts only until the lock is granted. */
+  signal?: AbortSignal;
+  /**
+   * Asks the holder to hand the lock over: this signal, such as `"SIGTERM"`, is
+   * sent to it, once, and then the wait goes on. Only to a holder that is
+   * verified: the process of its record, by its number and start time, of this
+   * user, host, boot and PID namespace, whose open files show the lock
+   * (`/proc/PID/fdinfo`). A PID file must be on a local disk, and no other user
+   * may be able to write it or a directory on the way to it. A holder that stays
+   * unverified for a second is not signalled, and the wait ends with
+   * LockHeldError, which says why.
+   */
+  signalHolder?: string;
+}
+
+/** The journal of a lock, unless another is named. */
+export const journalPath = (lock: string): string => `${lock}.journal`;
+
+/** Options, complete. */
+export type Settings =
+  & Required<Omit<LockOptions, "label" | "onStale" | "journal">>
+  & Pick<LockOptions, "label" | "onStale">
+  & {
+    /** The journal's path. */
+    readonly journal: string | undefined;
+  };
+
+function oneOf<T extends string>(name: string, value: unknown, allowed: readonly T[]): T {
+  const found = allowed.find((each) => each === value);
+  if (found !== undefined) return found;
+  const names = allowed.map((each) => `"${each}"`).join(" or ");
+  throw new TypeError(`Cannot create a lock as "${name}" must be ${names}: received ${show(value)}`);
+}
+
+/** In JavaScript, an option of the wrong name or in the wrong place would otherwise mean a wait for ever. */
+export function known(operation: string, options: unknown, names: readonly string[]): void {
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`Cannot ${operation} as its options must be an object: received ${show(options)}`);
+  }
+  const unknown = Object.keys(options).find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    throw new TypeError(`Cannot ${operation} as it has no option "${unknown}": it has ${names.join(", ")}`);
+  }
+}
+
+/** Checks the options of a wait; the timeout is in milliseconds, and absent it is for ever. */
+export function settleWait(
+  options: AcquireOptions,
+  how: "wait" | "block" = "wait",
+): { timeout: number; signal: AbortSignal | undefined; signalHolder: string | undefined } {
+  known("wait for a lock", options, how === "wait" ? ["timeout", "signal", "signalHolder"] : ["timeout", "signal"]);
+  const { signal, signalHolder } = options;
+  if (signalHolder !== undefined && !Object.hasOwn(signals(), signalHolder)) {
+    const allowed = "the name of a signal, such as SIGTERM";
+    throw new TypeError(`Cannot wait for a lock as "signalHolder" must be ${allowed}: received ${show(signalHolder)}`);
+  }
+  if (signal !== undefined && typeof signal?.throwIfAborted !== "function") {
+    throw new TypeError(`Cannot wait for a lock as "signal" must be an AbortSignal: received ${show(signal)}`);
+  }
+  return { timeout: settleTimeout(options.timeout), signal, signalHolder };
+}
+
+/** Checks the options of a lock. */
+export function settle(options: LockOptions, path: string, mayAskDirectory: () => boolean): Settings {
+  known("create a lock", options, [
+    "mode",
+    "backend",
+    "fileSystem",
+    "reentrant",
+    "fileMode",
+    "label",
+    "onStale",
+    "journal",
+  ]);
+  const { mode = "exclusive", backend = "auto", fileSystem = "warn", reentrant = false } = options;
+  const { fileMode = 0o644, label, onStale } = options;
+  if (typeof fileMode !== "number") {
+    throw new TypeError(`Cannot create a lock as "fileMode" must be a number: received ${show(fileMode)}`);
+  }
+  if (!Number.isInteger(fileMode) || fileMode < 0 || fileMode > 0o777) {
+    throw new RangeError(`Cannot create a lock as "fileMode" must be from 0 to 0o777: received ${fileMode}`);
+  }
+  if (typeof reentrant !== "boolean") {
+    throw new TypeError(`Cannot create a lock as "reentrant" must be a boolean: received ${show(reentrant)}`);
+  }
+  if (label !== undefined && typeof label !== "string") {
+    throw new TypeError(`Cannot create a lock as "label" must be a string: received ${show(label)}`);
+  }
+  if (label !== undefined && label.length > 200) {
+    throw new RangeError(`Cannot create a lock as "label" must have at most 200 characters: received ${label.length}`);
+  }
+  if (onStale !== undefined && typeof onStale !== "function") {
+    throw new TypeError(`Cannot create a lock as "onStale" must be a function: received ${show(onStale)}`);
+  }
+  return {
+    mode: oneOf("mode", mode, ["exclusive", "shared"]),
+    backend: oneOf("backend", backend, ["auto", "flock", "pidfile"]),
+    fileSystem: oneOf("fileSystem", fileSystem, ["warn", "local", "any"]),
+    reentrant,
+    fileMode,
+    label,
+    onStale,
+    journal: settleJournal(options.journal, path, mayAskDirectory),
+  };
+}
+
+function settleJournal(journal: LockOptions["journal"], path: string, mayAskDirectory: () => boolean) {
+  if (journal === undefined || journal === false) return undefined;
+  if (journal === true) return journalPath(path);
+  if (typeof journal !== "string" && !(journal instanceof URL)) {
+    throw new TypeError(`Cannot create a lock as "journal" must be true, false or a path: received ${show(journal)}`);
+  }
+  const own = settlePath(journal, mayAskDirectory, "name a journal");
+  if ([path, `${path}.pid`].includes(own)) {
+    throw new TypeError(
+      `Cannot create a lock as "journal" must not be a file of the lock itself: received ${show(own)}`,
+    );
+  }
+  return own;
+}
+
+/** Checks a timeout; absent is for ever. */
+function settleTimeout(timeout: number | undefined): number {
+  if (timeout === undefined) return Infinity;
+  if (typeof timeout !== "number") {
+    throw new TypeError(
+      `Cannot wait for a lock as "timeout" must be a number of milliseconds: received ${show(timeout)}`,
+    );
+  }
+  if (!(timeout >= 0)) {
+    throw new RangeError(`Cannot wait for a lock as "timeout" must not be negative: received ${timeout}`);
+  }
+  return timeout;
+}
