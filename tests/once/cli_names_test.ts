@@ -51,7 +51,7 @@ ls -A`,
     const [head, ...list] = lines.slice(9, lines.indexOf("3"));
     assertMatch(head, /^STATE +LOCK/);
     assertEquals(list.length, 2, "a row, and why");
-    assertMatch(list[0], /^unknown +"caf\ufffd\.lock"/);
+    assertMatch(list[0], /^unknown +'caf\ufffd\.lock'/);
     assertStringIncludes(list[1], "its name is not UTF-8");
     assertEquals(lines.slice(lines.indexOf("3") + 1), Array(4).fill("64"), "nor is any file made in that directory");
     const made = readdirSync(place.dir).filter((name) => name.startsWith("caf") || name === "ran");

@@ -184,7 +184,8 @@ test("holdfast run --signal-on-lost ends with the status of a COMMAND that faile
   const args = ["run", "--signal-on-lost", path, "sh", "-c", `rm ${path}; touch ${path}; exit 3`];
   const { code, err } = await holdfast(place, "bun", args);
   assertEquals(code, 3, err);
-  assertMatch(err, /\. COMMAND had ended by then\n$/);
+  // Noticed by the watcher, or at the release: it is the machine that decides.
+  assertMatch(err, /\. COMMAND had ended by then\n$|; what COMMAND has left running is without it\. /);
 });
 
 test("holdfast run --verbose says who is in the way where there is no terminal to show it on", async (place) => {
