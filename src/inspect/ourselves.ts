@@ -22,7 +22,8 @@ export function partOfUs(holder: HolderFields, token: string | undefined): strin
   return `by its thread ${thread}, a Worker that has ended: this runtime frees such a lock when the process ends`;
 }
 
-const BEFORE = "by the program that it was before it became this one (holdfast run --no-fork): the lock is held for this " +
+const BEFORE =
+  "by the program that it was before it became this one (holdfast run --no-fork): the lock is held for this " +
   "program until it ends, so it does not have to take it";
 
 const APART =

@@ -22,7 +22,8 @@
  * 6. A zombie: dead.
  * 7. The number is a thread's: dead.
  * 8. Both start times are known, and differ: dead.
- * 9. Else alive.
+ * 9. Else alive; but of a record of this library, in this process's own table, dead if the thread that it names has
+ *    ended (a Worker that was terminated; `owner_thread.ts`).
  */
 import type { HolderFields } from "./record.ts";
 import { system } from "../sys/mod.ts";
