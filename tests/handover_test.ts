@@ -7,7 +7,18 @@ import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
 import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
 import { needs, needsPermission } from "./needs.ts";
 import { failure } from "./lockers.ts";
-import { asNobody, deadOwner, ELSEWHERE, kinds, leave, ownerOf, sleeper, startTimeOf, stateOf, threadId } from "./pid_files.ts";
+import {
+  asNobody,
+  deadOwner,
+  ELSEWHERE,
+  kinds,
+  leave,
+  ownerOf,
+  sleeper,
+  startTimeOf,
+  stateOf,
+  threadId,
+} from "./pid_files.ts";
 
 const SIGTERM = { signalHolder: "SIGTERM" } as const;
 
