@@ -7,6 +7,7 @@ import { Lock as One } from "../mod.ts";
 import { CHANNELS, type LockEvent } from "../src/diagnostics.ts";
 import { copySource, type Edit } from "./edits.ts";
 import { mustBlock, test, within } from "./harness.ts";
+import { leave, ownerOf, sleeper } from "./pid_files.ts";
 
 const importFrom = (folder: string, file: string) => import(pathToFileURL(join(folder, file)).href);
 
@@ -52,6 +53,42 @@ test("acquire() of two copies is served in the order in which it was called", as
   await blocked.done();
   await within(10_000, Promise.all(all));
   assertEquals(served, [0, 1, 2, 3, 4, 5, 6, 7]);
+});
+
+test("acquire() right after a release lets others go first, also where another copy waited for the lock and released it", async ({ path }) => {
+  const Two = await copyIn(path("two"));
+  /** Whether a try right after such an acquire() was granted; it is not where that took more than its pause. */
+  const isPolite = async (Before: typeof One, After: typeof One) => {
+    const holder = new One(path()).acquireSync();
+    const waiting = new Before(path()).acquire();
+    holder.release();
+    (await waiting).release();
+    const next = new After(path()).acquire();
+    const other = new One(path());
+    const polite = other.tryAcquire();
+    if (polite) other.release();
+    (await within(10_000, next)).release();
+    return polite;
+  };
+  for (const [Before, After] of [[One, One], [One, Two], [Two, One]]) {
+    let polite = false;
+    for (let round = 0; round < 50 && !polite; round++) polite = await isPolite(Before, After);
+    assert(polite, Before === After ? "one copy" : "two copies");
+  }
+});
+
+test("tryAcquire() removes the PID file that another copy could not remove when it gave the lock up", async (place) => {
+  const { path } = place;
+  await copyIn(path("two"));
+  const { abandon } = await importFrom(path("two"), "src/backend/ours.ts");
+  for (const backend of BACKENDS) {
+    const record = ownerOf(sleeper(place));
+    leave(path("a.lock.pid"), record);
+    using lock = new One(path(), { backend });
+    assertEquals(lock.tryAcquire(), false);
+    abandon(record.nonce);
+    assertEquals(lock.tryAcquire(), true);
+  }
 });
 
 test("holdfast:acquired is published once for the lock of any copy, whether one copy or all import ./diagnostics", async ({ dir, path }) => {

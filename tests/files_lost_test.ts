@@ -1,14 +1,16 @@
 /** The lock file is deleted or replaced while it is held or waited for: CASES rows 6 and 8. */
 import { readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import process from "node:process";
 import { toFileUrl } from "@std/path";
-import { Lock, LockLostError } from "../mod.ts";
+import { Lock, LockLostError, LockTimeoutError } from "../mod.ts";
 import * as flockModule from "../src/backend/flock.ts";
 import * as systemModule from "../src/sys/mod.ts";
 import { copySource } from "./edits.ts";
-import { KINDS, mustBlock, test, within } from "./harness.ts";
-import { kernelHolders } from "./lockers.ts";
+import { type Child, KINDS, mustBlock, type Place, test, within } from "./harness.ts";
+import { kernelHolders, snapshot } from "./lockers.ts";
+import { needs } from "./needs.ts";
+import { leave, ownerOf } from "./pid_files.ts";
 
 /** What becomes of the file, and whether its holder loses the lock by that. */
 const WAYS_TO_GO = [
@@ -56,6 +58,37 @@ for (const [how, go, loses] of WAYS_TO_GO) {
     assertEquals(readFileSync(path(), "utf8"), "");
   });
 }
+
+/** A flock(1), which notices nothing of what becomes of its file. */
+async function holdByFlock({ child, path }: Place): Promise<Child> {
+  needs("flock");
+  const holder = child("flock", ["-F", path(), "sh", "-c", "echo granted; exec cat"]);
+  assertEquals(await holder.line(), "granted", holder.errors);
+  return holder;
+}
+
+test("acquire() goes from the file that it waits for to another one that stands at the path by now, and is free", async (place) => {
+  const { path } = place;
+  const holder = await holdByFlock(place);
+  const lock = new Lock(path());
+  const waiting = await mustBlock(lock.acquire()); // it keeps the file open
+  unlinkSync(path());
+  writeFileSync(path(), "");
+  (await waiting.done()).release();
+  holder.close();
+});
+
+test("acquire() that waits leaves the file as it is when the lock goes to a holder by PID file", async (place) => {
+  const { path } = place;
+  const holder = await holdByFlock(place);
+  const before = snapshot(path());
+  const waiting = new Lock(path()).acquire({ timeout: 1_000 });
+  const late = await mustBlock(assertRejects(() => waiting, LockTimeoutError, `held by pid ${process.ppid}`)); // it keeps the file open
+  leave(path("a.lock.pid"), ownerOf(process.ppid));
+  holder.close();
+  await within(10_000, late.done());
+  assertEquals(snapshot(path()), before);
+});
 
 test("acquire() never enters on a file that its holder deleted, 30 times over", async ({ path, agent }) => {
   writeFileSync(path("count"), "0");

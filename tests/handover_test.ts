@@ -5,9 +5,20 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
 import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { needs, needsPermission } from "./needs.ts";
 import { failure } from "./lockers.ts";
-import { asNobody, deadOwner, kinds, leave, ownerOf, sleeper, startTimeOf, stateOf, threadId } from "./pid_files.ts";
+import {
+  asNobody,
+  deadOwner,
+  ELSEWHERE,
+  kinds,
+  leave,
+  ownerOf,
+  sleeper,
+  startTimeOf,
+  stateOf,
+  threadId,
+} from "./pid_files.ts";
 
 const SIGTERM = { signalHolder: "SIGTERM" } as const;
 
@@ -69,6 +80,21 @@ for (const backend of ["flock", "pidfile"] as const) {
     await counts(holder, 1);
     await assertRejects(() => lock.run(() => {}, { ...SIGTERM, timeout: 0 }), LockTimeoutError, "it was sent SIGTERM");
     await counts(holder, 2); // each wait sends its own
+  });
+}
+
+for (const backend of ["flock", "pidfile"] as const) {
+  test(`acquire({ signalHolder }) by ${backend} gets the lock from a holder that began under the host's former name`, async (place) => {
+    needsPermission("unshare", "--uts");
+    const { agent, path } = place;
+    const by = ["unshare", "--uts", "sh", "-c", 'hostname former.example && exec "$@"', "sh"];
+    const holder = await agent(ownKind, { by });
+    await holder.lock(path(), { backend });
+    assertEquals(await holder.tryAcquire(), true);
+    const lock = new Lock(path(), { backend, onStale() {} });
+    await within(10_000, lock.acquire(SIGTERM));
+    assertEquals((await holder.ended).signal, "SIGTERM");
+    lock.release();
   });
 }
 
@@ -136,10 +162,8 @@ test("acquire({ signalHolder }) never signals a holder that cannot be verified, 
   needs("python3", "flock"); // before it has begun to wait
   const { path, child } = place;
   const sleep = sleeper(place);
-  const elsewhere = { host: "elsewhere" };
   const records: Record<string, [record: ReturnType<typeof ownerOf>, why: string]> = {
-    host: [ownerOf(sleep, elsewhere), "it runs on another host"],
-    boot: [ownerOf(sleep, { ...elsewhere, bootId: "another" }), "it runs on another host"],
+    host: [ownerOf(sleep, ELSEWHERE), "it runs on another host"],
     namespace: [ownerOf(sleep, { pidNamespace: "1" }), "it runs in another PID namespace"],
     "no start time": [ownerOf(sleep, { startTime: undefined }), "its record has no startTime"],
     "no boot": [ownerOf(sleep, { bootId: undefined }), "its record has no bootId"],

@@ -97,6 +97,38 @@ test("acquire() of a reentrant object that has got the lock meanwhile does not w
   (await within(10_000, other)).release();
 });
 
+test("acquire() of a reentrant object that does not hold the lock tries no sooner than those before it", async ({ path }) => {
+  const holder = new Lock(path()).acquireSync();
+  let refused = 0;
+  const waiting = channel("holdfast:waiting");
+  const note = (message: unknown) => void ((message as LockEvent).path === path() && refused++); // the cast: only ours
+  waiting.subscribe(note);
+  try {
+    const all = [new Lock(path()), new Lock(path(), { reentrant: true })].map((lock) => lock.acquire());
+    const blocked = await mustBlock(Promise.race(all));
+    assertEquals(refused, 1);
+    holder.release();
+    (await blocked.done()).release();
+    (await within(10_000, all[1])).release();
+  } finally {
+    waiting.unsubscribe(note);
+  }
+});
+
+test("acquire() shared is granted though a reentrant object before it is held by a run() and waits for that", async ({ path }) => {
+  const lock = new Lock(path(), { mode: "shared", reentrant: true });
+  let begin = () => {}, end = () => {};
+  const begun = new Promise<void>((resolve) => begin = resolve);
+  const ended = new Promise<void>((resolve) => end = resolve);
+  const running = lock.run(() => (begin(), ended));
+  await within(10_000, begun);
+  const again = await mustBlock(lock.acquire());
+  (await within(10_000, shared(path()).acquire())).release();
+  end();
+  await running;
+  (await again.done()).release();
+});
+
 test("acquire({ signalHolder }) signals the holder though another waiter of its thread stands before it", async ({ path, agent }) => {
   const holder = await agent();
   await holder.lock(path());

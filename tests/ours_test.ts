@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Lock } from "../mod.ts";
+import { isOfThisCommand } from "../src/backend/ours.ts";
 import type { HolderFields } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { test } from "./harness.ts";
@@ -36,6 +37,8 @@ for (const backend of ["pidfile", "flock"] as const) {
       { nonce: undefined },
       { startTime: undefined },
       { pidNamespace: "4026539999" },
+      { command: undefined },
+      { command: "holdfast run --no-fork a.lock " + system().self().command }, // and became this program
     ];
     // In Deno's test runner this is not the first thread, which lives as well.
     if (system().thread() !== process.pid) others.push({ thread: undefined });
@@ -46,6 +49,30 @@ for (const backend of ["pidfile", "flock"] as const) {
     }
   });
 }
+
+test("tryAcquire() is refused by a PID file of this thread in Electron, where another program in it may hold it", ({ path }) => {
+  const { versions } = process;
+  leave(path("a.lock.pid"), ownRecord());
+  const { lock } = watched(path(), "pidfile");
+  Object.defineProperty(process, "versions", { value: { ...versions, electron: "40.0.0" }, configurable: true });
+  try {
+    assertEquals(lock.tryAcquire(), false);
+  } finally {
+    Object.defineProperty(process, "versions", { value: versions, configurable: true });
+  }
+  assertEquals(lock.tryAcquire(), true);
+  lock.release();
+});
+
+test("isOfThisCommand() is true of a record with the beginning of a long command line, which is all that a record has", ({ path }) => {
+  const command = "deno run watched.ts " + "é".repeat(2000);
+  const sys = { ...system(), self: () => ({ ...system().self(), command }) };
+  const holder = recordIn((leave(path("long"), ownRecord({ command })), path("long")));
+  assertEquals(isOfThisCommand(sys, holder), true);
+  assertEquals(isOfThisCommand(sys, { ...holder, command: "deno run watched.ts" }), false);
+  const unknown = { ...system(), self: () => ({ ...system().self(), command: undefined }) };
+  assertEquals(isOfThisCommand(unknown, { ...holder, command: undefined }), false);
+});
 
 test("tryAcquire() is refused by a PID file that another copy of this library holds in this thread, until that releases it", async ({ path }) => {
   const ours: typeof import("../src/backend/ours.ts") = await import(`../src/backend/ours.ts?${"another realm"}`);

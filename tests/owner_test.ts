@@ -166,6 +166,7 @@ for (const [what, { owner, state, reason }] of Object.entries(CASES)) {
 
 /** Deno without FFI may not ask, and knows neither its own host nor its namespace: another's number may be its own. */
 const MAY_NOT_ASK = /It counts as held because this process may not ask whether another one lives/;
+const HAS_THE_NUMBER = /It counts as held because this process has that number too, and cannot tell whether the record/;
 
 /** A try by the kernel's lock, which looks at the PID file, and then by PID file. */
 async function tries(place: Place, agent: Agent, what: string): Promise<void> {
@@ -200,7 +201,9 @@ async function tries(place: Place, agent: Agent, what: string): Promise<void> {
   const { name, code, holder, message } = await assertRejects(() => late, AgentError);
   assertEquals([name, code, holder.pid], ["LockTimeoutError", "ETIMEDOUT", fields.pid], what);
   const knowsNothing = agent.kind === "deno-no-ffi" && fields.nonce !== undefined;
-  const words = knowsNothing || (agent.kind === "deno-no-ffi" && fields.pid !== agent.pid)
+  const words = knowsNothing && fields.pid === agent.pid
+    ? HAS_THE_NUMBER
+    : knowsNothing || (agent.kind === "deno-no-ffi" && fields.pid !== agent.pid)
     ? MAY_NOT_ASK
     : state === "unknown"
     ? reason

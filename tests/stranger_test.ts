@@ -218,6 +218,23 @@ test("whyNotToSignal() looks at the start time at the very end, and takes nothin
   lock.release();
 });
 
+test("whyNotToSignal() knows a holder whose host was renamed on a local disk only, and its own number in another namespace to be another's", () => {
+  const sys = system();
+  const holder = new LockHolder({ ...ownerOf(process.ppid), uid: undefined });
+  const renamed: System = { ...sys, self: () => ({ ...sys.self(), host: "renamed" }) };
+  const proof = true;
+  assertEquals(whyNotToSignal(renamed, { holder, proof, fileSystem: "local" }), undefined);
+  for (const fileSystem of [undefined, "nfs"]) {
+    assertStringIncludes(whyNotToSignal(renamed, { holder, proof, fileSystem }) ?? "", "it runs on another host");
+  }
+  const own = ownerOf(process.pid), doubt = "it runs in another PID namespace";
+  assertEquals(whyNotToSignal(sys, { holder: new LockHolder(own), proof }), "it is this very process");
+  const other = new LockHolder({ ...own, pidNamespace: "4026539999" });
+  assertEquals(whyNotToSignal(sys, { holder: other, proof, doubt }), doubt);
+  // Without the doubt in words, as where a person asks.
+  assertStringIncludes(whyNotToSignal(sys, { holder: other, proof }) ?? "", doubt);
+});
+
 test("hasLockOf() is not fooled by a file of the same number on another device, where the kernel shows neither's", () => {
   // Two subvolumes of one btrfs: /proc shows the file system's device for both, stat(2) one for each.
   const mounts = "36 25 0:47 / /mnt rw - btrfs /dev/vda rw\n";

@@ -7,8 +7,8 @@
  * Such a file differs from one that is held: the holder is still in the thread, and answers when it is asked. Every
  * copy of this library answers, and in every realm (a vm context, a test runner's).
  */
-import type { LockHolder } from "../record/record.ts";
-import type { System } from "../sys/contract.ts";
+import { COMMAND_LIMIT, type HolderFields, type LockHolder } from "../record/record.ts";
+import type { Processes, System } from "../sys/contract.ts";
 import { isOfThisThread } from "../record/owner_thread.ts";
 import { perThread } from "../sys/thread.ts";
 
@@ -63,8 +63,17 @@ function isHeldInThisThread(nonce: string): boolean {
 
 /**
  * Whether a PID file was left by an earlier load of the program in this very thread. On a local disk only: elsewhere a
- * copy of this whole machine, made while it ran, may hold it under the same facts.
+ * copy of this whole machine, made while it ran, may hold it under the same facts. Not in Electron, where several
+ * programs run in one thread, each with a channel of its own.
  */
 export const isLeftHere = (sys: System, file: string, holder: LockHolder): boolean =>
-  holder.nonce !== undefined && isOfThisThread(holder, sys) && !isHeldInThisThread(holder.nonce) &&
-  sys.fileSystem(file) === "local";
+  holder.nonce !== undefined && isOfThisThread(holder, sys) && isOfThisCommand(sys, holder) &&
+  process.versions.electron === undefined && !isHeldInThisThread(holder.nonce) && sys.fileSystem(file) === "local";
+
+/**
+ * Whether a record has this process's command line. A process that became another program has another one:
+ * `holdfast run --no-fork` holds the lock for COMMAND, and COMMAND took it for a file that was left, so there were two
+ * holders, and its release freed the lock of both.
+ */
+export const isOfThisCommand = (processes: Processes, { command }: HolderFields): boolean =>
+  command !== undefined && command === processes.self().command?.slice(0, COMMAND_LIMIT);

@@ -12,7 +12,7 @@ import { SystemError } from "../sys/contract.ts";
 import { parse, type Parsed, text, UsageError } from "./args.ts";
 import type { Command } from "./command.ts";
 import { byWhom } from "./held.ts";
-import { howToEnd, howToGoOn, isBareNumber, isStopped, keepersOf, named, proofOf } from "./keepers.ts";
+import { fileSystemOf, howToEnd, howToGoOn, isBareNumber, isStopped, keepersOf, named, proofOf } from "./keepers.ts";
 import { isatty, print, say } from "./output.ts";
 import { LOCK_HELP, lockPath } from "./target.ts";
 import { NAME } from "./version.ts";
@@ -54,6 +54,7 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   const { holder, reason } = status;
   const why = whyNotToSignal(system(), {
     holder,
+    fileSystem: fileSystemOf(status),
     doubt: holder ? undefined : reason,
     proof: holder && proofOf(status, holder),
   });
@@ -65,7 +66,7 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   if (now.state !== "held" || now.holder?.nonce !== holder.nonce) {
     return refuse(holder, "it has released the lock since");
   }
-  const whyNow = whyNotToSignal(system(), { holder, proof: proofOf(now, holder) });
+  const whyNow = whyNotToSignal(system(), { holder, fileSystem: fileSystemOf(now), proof: proofOf(now, holder) });
   if (whyNow !== undefined) return refuse(holder, whyNow);
   const answer = system().signal(holder.pid, name);
   if (answer instanceof SystemError) return refuse(holder, answer.message);

@@ -39,6 +39,12 @@ export function proofOf({ path, backend }: LockStatus, holder: LockHolder): Proo
   }
 }
 
+/** What the record of the holder lies on. */
+export function fileSystemOf({ path, backend }: LockStatus): string | undefined {
+  const physical = system().physical(path);
+  return system().fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
+}
+
 /** So many are described, and so many more are named by number. */
 const DESCRIBED = 4, NAMED = 12;
 
@@ -51,11 +57,10 @@ export const isBareNumber = ({ backend, holder }: LockStatus): boolean =>
 
 /** The holders of this machine that `inspect` has found. */
 export function holdersHere(status: LockStatus): Keeper[] {
-  const { path, state, backend, holders } = status;
+  const { state, holders } = status;
   if (state !== "held") return [];
   const sys = system();
-  const physical = sys.physical(path);
-  const fileSystem = sys.fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
+  const fileSystem = fileSystemOf(status);
   return holders.filter((each) => judge(each, sys, fileSystem).state === "alive")
     .map((each) => seen(each.pid, proofOf(status, each) === true, each.command));
 }

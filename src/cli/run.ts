@@ -143,7 +143,8 @@ function become(lock: Lock, command: readonly string[], verbose: (words: string)
   while (at !== lock.fd && calls.inherited(at)) at++;
   const what = lock.fd === undefined ? "a PID file, which names this process" : `its descriptor ${at}`;
   verbose(`becoming ${command.map(shown).join(" ")}; the lock is ${what}`);
-  // No exit will come that clears the record. A PID file stays: its process lives on as COMMAND.
+  // No exit will come that clears the record. A PID file stays: its process lives on as COMMAND,
+  // whose own tries it refuses (isOfThisCommand).
   if (lock.fd !== undefined) leaveAll();
   calls.defaultSignals();
   calls.passOn();

@@ -5,7 +5,7 @@
  */
 import type { Describe, Refusal } from "../backend/contract.ts";
 import { notSignalledError } from "../record/messages.ts";
-import { whyNotIdentified } from "../record/identity.ts";
+import { isThisProcess, whyNotIdentified } from "../record/identity.ts";
 import type { InTheWay } from "../record/in_the_way.ts";
 import { type System, SystemError } from "../sys/contract.ts";
 
@@ -16,13 +16,14 @@ const PATIENCE = 1_000;
 const PAUSE = 20;
 
 /** Why a process must not be signalled as the holder; undefined if it may. */
-export function whyNotToSignal(sys: System, { holder, doubt, here, proof }: InTheWay): string | undefined {
+export function whyNotToSignal(sys: System, inTheWay: InTheWay): string | undefined {
+  const { holder, fileSystem, doubt, here, proof } = inTheWay;
   const self = sys.self();
-  if (here || holder?.pid === self.pid) return "it is this very process";
+  if (here || isThisProcess(sys, inTheWay)) return "it is this very process";
   if (!holder) return doubt ?? "nobody can be named";
   if (doubt) return doubt;
   if (holder.nonce === undefined) return "it left no record of this library, so it cannot be verified";
-  const unknown = whyNotIdentified(sys, holder);
+  const unknown = whyNotIdentified(sys, holder, fileSystem);
   if (unknown) return unknown;
   // Last, so that as little time as can be is left for the number to become another process's.
   const { startTime, uid } = sys.look(holder.pid) ?? {};

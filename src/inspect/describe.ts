@@ -3,8 +3,9 @@ import type { Entry, Refusal } from "../backend/contract.ts";
 import type { InTheWay } from "../record/in_the_way.ts";
 import { BY_US, inspectKernel } from "./inspect.ts";
 import { partOfUs } from "./ourselves.ts";
+import { pidPath } from "../backend/entry.ts";
+import { isThisProcess } from "../record/identity.ts";
 import { judge } from "../record/owner.ts";
-import { isOfThisProcess } from "../record/owner_thread.ts";
 import { proofOfLock, proofOfOwner } from "./proof.ts";
 import { inPlace, type LockStatus, viewOf } from "./status.ts";
 import { type System, SystemError } from "../sys/contract.ts";
@@ -14,9 +15,8 @@ export function describe(sys: System, given: string, refusal: Refusal): InTheWay
   if (refusal.here) return { here: true };
   const path = sys.physical(given);
   const inTheWay = refusal.entry ? whoOwns(sys, path, refusal.entry, refusal.yet) : whoHolds(sys, path);
-  const { holder, doubt } = inTheWay;
-  // Of another PID namespace a process may have this one's number.
-  const isOurs = holder?.pid === sys.self().pid && (!doubt || isOfThisProcess(holder, sys));
+  const { holder } = inTheWay;
+  const isOurs = holder && isThisProcess(sys, inTheWay);
   return isOurs ? { ...inTheWay, part: partOfUs(holder, refusal.token) } : inTheWay;
 }
 
@@ -25,7 +25,8 @@ function whoOwns(sys: System, path: string, entry: Entry, yet: string | undefine
   const { holder, owner, unread } = entry;
   const doubt = owner.state === "alive" && holder ? yet : owner.reason;
   const proof = holder && (doubt ?? proofOfOwner(sys, path, holder));
-  return { holder, unread, doubt, breakable: owner.state === "unknown", proof };
+  const fileSystem = sys.fileSystem(pidPath(path));
+  return { holder, fileSystem, unread, doubt, breakable: owner.state === "unknown", proof };
 }
 
 /** By the kernel: the record may be a dead holder's, while a program without a record has the lock. */
@@ -47,7 +48,8 @@ function whoHolds(sys: System, path: string): InTheWay {
   if (state === "unknown") return { holder, doubt: reason };
   const others = holders.length - 1;
   if (reason === BY_US) return { holder, others }; // Deno without FFI could not judge itself
-  const owner = judge(holder, sys, sys.fileSystem(path));
+  const fileSystem = sys.fileSystem(path);
+  const owner = judge(holder, sys, fileSystem);
   const doubt = owner.state === "alive" ? undefined : `the kernel refuses it; of that process, ${owner.reason}`;
-  return { holder, others, doubt, proof: doubt ?? proofOfLock(sys, path, holder) };
+  return { holder, fileSystem, others, doubt, proof: doubt ?? proofOfLock(sys, path, holder) };
 }

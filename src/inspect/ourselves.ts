@@ -1,6 +1,7 @@
 /** Which part of this very process holds a lock, in words: what a person can do about it depends on that. */
 import { isHeldByThisCopy } from "../hold/holding.ts";
 import type { HolderFields } from "../record/record.ts";
+import { isOfThisCommand } from "../backend/ours.ts";
 import { holdsHere } from "../backend/registry.ts";
 import { system } from "../sys/mod.ts";
 
@@ -14,11 +15,16 @@ export function partOfUs(holder: HolderFields, token: string | undefined): strin
     return "by another of its threads, or by an earlier load of the program. If nothing there releases it, start the program anew";
   }
   const { pid, thread = pid } = holder;
+  if (thread === own && pid === own && !isOfThisCommand(sys, holder)) return BEFORE;
   if (thread === own) return APART;
   if (thread === pid) return "by its main thread";
   if (sys.hasThread(pid, thread) !== false) return `by its thread ${thread} (a Worker)`;
   return `by its thread ${thread}, a Worker that has ended: this runtime frees such a lock when the process ends`;
 }
+
+const BEFORE =
+  "by the program that it was before it became this one (holdfast run --no-fork): the lock is held for this " +
+  "program until it ends, so it does not have to take it";
 
 const APART =
   "by other code in it: an earlier load of the program, which goes on (bun --hot), or another copy of this " +

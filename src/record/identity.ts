@@ -1,5 +1,7 @@
 /** Whether a record is proven to be of the process that has its number now. */
-import { judge } from "./owner.ts";
+import type { InTheWay } from "./in_the_way.ts";
+import { isElsewhere, judge } from "./owner.ts";
+import { isOfThisProcess } from "./owner_thread.ts";
 import type { LockHolder } from "./record.ts";
 import type { System } from "../sys/contract.ts";
 
@@ -14,4 +16,14 @@ export function whyNotIdentified(sys: System, holder: LockHolder, fileSystem?: s
     if (name !== "startTime" && self[name] === undefined) return `the ${name} of this process cannot be told`;
   }
   return undefined;
+}
+
+/**
+ * Whether the holder is this very process. Without doubt it is alive here, and so is its number; a process of another
+ * PID namespace may have the same one.
+ */
+export function isThisProcess(sys: System, { holder, doubt }: InTheWay): boolean {
+  const self = sys.self();
+  if (holder?.pid !== self.pid || isElsewhere(holder, self)) return false;
+  return !doubt || isOfThisProcess(holder, sys);
 }

@@ -8,6 +8,8 @@ export type Proof = true | string;
 export interface InTheWay {
   /** Where that is known. */
   readonly holder?: LockHolder;
+  /** What the holder's record lies on, as `sys.fileSystem` says it: on a local disk a renamed host is the same one. */
+  readonly fileSystem?: string;
   /** It may have left a record, which cannot be read. */
   readonly unread?: boolean;
   /** How many hold it beside that one. */

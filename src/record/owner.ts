@@ -22,7 +22,8 @@
  * 6. A zombie: dead.
  * 7. The number is a thread's: dead.
  * 8. Both start times are known, and differ: dead.
- * 9. Else alive.
+ * 9. Else alive; but of a record of this library, in this process's own table, dead if the thread that it names has
+ *    ended (a Worker that was terminated; `owner_thread.ts`).
  */
 import type { HolderFields } from "./record.ts";
 import { system } from "../sys/mod.ts";
@@ -111,6 +112,10 @@ function isHere(owner: HolderFields, self: Identity, isLocal: boolean): boolean 
 
 const NAMES = { pidNamespace: "PID namespace", bootId: "boot", host: "host name" } as const;
 
+const SAME_NUMBER =
+  "this process has that number too, and cannot tell whether the record is its own (it takes --allow-ffi): a Worker " +
+  "that has ended may have left it, or a process in another container or on another host may hold it";
+
 function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): string {
   const there = `; there, ${howToTell(owner.pid)}`;
   const differs = (name: "host" | "pidNamespace" | "bootId") => differ(owner[name], self[name]);
@@ -124,6 +129,8 @@ function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): 
     (["pidNamespace", "bootId", "host"] as const)
       .find((name) => side[name] === undefined && !(name === "bootId" && !isLinux(side.pidNamespace)));
   const [here, elsewhere] = [missing(self), missing(owner)];
+  // "ps" would show this very process, which proves nothing.
+  if (owner.pid === self.pid && (here || elsewhere)) return SAME_NUMBER;
   const asked = here && processes.exists(owner.pid, owner.uid);
   // Where not even that may be asked, it says what it takes.
   if (asked instanceof SystemError) return `${asked.message}; ${howToTell(owner.pid)}`;

@@ -138,9 +138,12 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return true;
 }
 
+/** The length of the command line in a record, in UTF-16 units; it is shorter if the record would be too long. */
+export const COMMAND_LIMIT = 1000;
+
 /** A record as the bytes of a lock file, at most {@linkcode RECORD_LIMIT}. */
 export function encode(fields: HolderFields): Uint8Array {
-  for (let length = 1000;; length = length >> 1) {
+  for (let length = COMMAND_LIMIT;; length = length >> 1) {
     const command = fields.command?.slice(0, length);
     const text = `${fields.pid}\n${JSON.stringify({ holdfast: 1, ...fields, command })}\n`;
     const bytes = new TextEncoder().encode(text);

@@ -2,12 +2,18 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { chmodSync, existsSync, readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
+import { join } from "node:path";
 import process from "node:process";
+import { pathToFileURL } from "node:url";
 import { Lock } from "../../mod.ts";
-import { assertKeeps, CLI, type CliKind, FFI_KINDS, holdfast, start } from "../cli.ts";
+import { assertKeeps, CLI, cliEnv, type CliKind, FFI_KINDS, holdfast, outcome, start } from "../cli.ts";
+import { copySource } from "../edits.ts";
 import { test, within } from "../harness.ts";
 import { lease } from "../lockers.ts";
 import { onTerminal } from "../terminal.ts";
+
+/** The command line of such a copy takes the lock by PID file, as where there is no kernel lock. */
+const BY_PID_FILE = 'new Lock(given, { ...options, backend: "pidfile" })';
 
 // The cast: the keys of a table that is written out.
 const KINDS = Object.keys(CLI) as CliKind[];
@@ -77,6 +83,42 @@ for (const kind of FFI_KINDS) {
     const none = await holdfast(place, kind, ["run", "-F", place.path(), "no-such-command"]);
     assertEquals([none.code, none.err], [127, "holdfast: cannot execute no-such-command: there is no such command\n"]);
     assert(free(place.path()));
+  });
+}
+
+for (const kind of FFI_KINDS) {
+  test(`holdfast run --no-fork in ${kind} by PID file keeps the lock from COMMAND's own tries until COMMAND ends`, async (place) => {
+    const copy = copySource(place.path("copy"), [["cli/target.ts", "new Lock(given, options)", BY_PID_FILE]]);
+    const job = place.path("job.mjs"), path = place.path();
+    writeFileSync(
+      job,
+      `const { Lock } = await import(${JSON.stringify(pathToFileURL(join(copy, "mod.ts")).href)});
+const lock = new Lock(${JSON.stringify(path)}, { backend: "pidfile" });
+console.log(process.pid, lock.tryAcquire(), lock.inspect().state);
+await lock.acquire({ timeout: 0 }).catch(({ message }) => console.log(message));
+`,
+    );
+    const [program, ...args] = CLI[kind]();
+    const runtime = [program, ...args.slice(0, -1)]; // the last is the command line itself
+    const running = place.child(program, [
+      ...args.slice(0, -1),
+      join(copy, "src/cli/main.ts"),
+      "run",
+      "-F",
+      path,
+      ...runtime,
+      job,
+    ], {
+      env: cliEnv(place.dir),
+    });
+    running.close();
+    const { code, out, err } = await outcome(running);
+    assertEquals([code, out.split("\n")[0]], [0, `${running.pid} false held`], out + err);
+    assertMatch(out, /which is this very process, by the program that it was before it became this one/);
+    const stale: number[] = [];
+    const next = new Lock(path, { backend: "pidfile", onStale: ({ pid }) => stale.push(pid) });
+    assertEquals([next.tryAcquire(), stale], [true, [running.pid]]);
+    next.release();
   });
 }
 
