@@ -44,6 +44,8 @@ export class State {
   #scoped = false;
   /** How many calls of `run` are under way on this hold. */
   #runs = 0;
+  /** The file of which the place was looked at last: one that is taken again and again is the same. */
+  #placed: string | undefined;
 
   /** For a path and settings; touches nothing. */
   constructor(path: string, settings: Settings, describe: Describe) {
@@ -89,7 +91,8 @@ export class State {
     if (stale) this.emit("stale", { holder: () => stale });
     this.emit("acquired", { waited: began === undefined ? 0 : now() - began });
     try {
-      if (this.settings.fileSystem === "warn" && this.choice.taken === "flock") {
+      if (this.settings.fileSystem === "warn" && this.choice.taken === "flock" && this.#placed !== hold.token) {
+        this.#placed = hold.token;
         tellPlace(system(), this.path, hold.token);
       }
       if (stale) reportStale(this.path, stale, this.settings.onStale);
