@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
-import { against, circles, readSources, sourceOf } from "../tasks/map/source.ts";
+import { against, circles, readSources, sourceOf, variables } from "../tasks/map/source.ts";
 import { ownKind, test, within } from "./harness.ts";
 
 const here = (file: string) => fromFileUrl(new URL(file, import.meta.url));
@@ -87,6 +87,16 @@ test("against() and circles() find an import that is planted", () => {
   plant("wait/one.ts", 'import { two } from "./two.ts";\n');
   plant("wait/two.ts", 'import type { One } from "./one.ts";\n');
   assertEquals(circles(sources).map((each) => each.sort()), [["wait/one.ts", "wait/two.ts"]]);
+});
+
+test("src/ has a reason beside or before each variable of a module that changes", () => {
+  const found = variables(readSources());
+  assert(found.length > 5, "the search finds nothing");
+  assertEquals(found.filter(({ reason }) => !reason).map(({ file, name }) => `${file}: ${name}`), []);
+  const planted = variables(
+    new Map([["planted.ts", sourceOf("planted.ts", "\nlet count = 0;\nconst all = new Line();\n")]]),
+  );
+  assertEquals(planted.map(({ name, reason }) => [name, reason]), [["count", undefined], ["all", undefined]]);
 });
 
 test("src/ imports nothing but its own files, by their full names, and what all three runtimes have", () => {
