@@ -182,24 +182,30 @@ async function around(
   };
   if (signal.aborted) onLoss();
   else signal.addEventListener("abort", onLoss);
-  let status = await child.ended;
+  const end = await child.ended;
   part?.();
   lock.verify(); // tells of a loss for which there was no time yet
   signal.removeEventListener("abort", onLoss);
-  verbose(`it ended with ${status} after ${span(performance.now() - began)}`);
+  const took = span(performance.now() - began);
+  let made = false;
   try {
     lock.release();
   } catch (error) {
     if (!(error instanceof LockLostError)) throw error;
     // We had made it again, and held that. What COMMAND was given is the deleted one; and what was deleted twice
     // before we looked has been seen once.
-    if (!lost) {
-      say(
-        `${shown(lock.path)} was deleted while COMMAND ran, and made again. Whether another had the lock in between ` +
-          "cannot be told; what COMMAND has left running is without it. Look for what deletes files there (a tmp cleaner?)",
-      );
-    }
+    made = !lost;
     lost = true;
+  } finally {
+    child.leaveSignals();
+  }
+  let status = typeof end === "number" ? end : cannotExecute(command[0], end.why);
+  verbose(`it ended with ${status} after ${took}`);
+  if (made) {
+    say(
+      `${shown(lock.path)} was deleted while COMMAND ran, and made again. Whether another had the lock in between ` +
+        "cannot be told; what COMMAND has left running is without it. Look for what deletes files there (a tmp cleaner?)",
+    );
   }
   if (lost && (status === 0 || signalled)) status = STATUS.lost;
   return status;

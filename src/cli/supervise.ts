@@ -5,7 +5,7 @@
  */
 import { isWindows, signals, system } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
-import { launch } from "./launch.ts";
+import { type End, launch } from "./launch.ts";
 import { isatty, say } from "./output.ts";
 import { STATUS } from "./version.ts";
 
@@ -32,11 +32,13 @@ export interface Supervised {
   signal(signal: NodeJS.Signals): void;
   /** Whether it has ended by now. */
   over(): boolean;
-  /** Its exit status, as a shell has it. */
-  readonly ended: Promise<number>;
+  /** Its exit status, as a shell has it, or why it could not be started. */
+  readonly ended: Promise<End>;
+  /** From now on a signal ends this process. Not before the lock is released, or it would leave its record. */
+  leaveSignals(): void;
 }
 
-/** Starts COMMAND with `fd` as its descriptor 3. Never throws: what cannot be started has ended, with 126 or 127. */
+/** Starts COMMAND with `fd` as its descriptor 3. Never throws: see {@linkcode End}. */
 export function supervise(command: readonly string[], fd: number | undefined): Supervised {
   const ignored = ignoredSignals();
   // Before the start, so that no signal falls between the two. What our parent has had ignored (nohup, `&` in a
@@ -64,11 +66,10 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     }
   }
 
-  const status = ended.then((end) => {
+  const leaveSignals = () => {
     for (const { each, handler } of handlers) process.off(each, handler);
-    return typeof end === "number" ? end : cannotExecute(command[0], end.why);
-  });
-  return { signal: send, over, ended: status };
+  };
+  return { signal: send, over, ended, leaveSignals };
 }
 
 /** Says so; 127 where there is no such file, else 126. `code`: an errno's name, or the reason in words. */

@@ -1,6 +1,6 @@
 /** Signals to `holdfast run`: no lock without the work, and no work without the lock. */
-import { assertEquals } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
+import { assertEquals, assertMatch } from "@std/assert";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
 import { Lock } from "../../mod.ts";
@@ -78,6 +78,18 @@ for (const kind of KINDS) {
     const dead: (number | undefined)[] = [];
     await new Lock(path, { onStale: ({ pid }) => dead.push(pid) }).acquire({ timeout: 10_000 });
     assertEquals(dead, [run.pid], "that it was killed is told to the next");
+  });
+
+  test(`holdfast run in ${kind}: a signal that comes while it releases leaves no record, and COMMAND's status`, async (place) => {
+    const path = place.path();
+    writeFileSync(path, "");
+    // The kernel gives it SIGTERM in the very call that clears the record.
+    const inject = ["-e", "trace=ftruncate", "-e", "inject=ftruncate:signal=SIGTERM:when=1", "-P", path];
+    const by = ["setsid", "strace", "-f", "-qq", "-o", place.path("log"), ...inject];
+    const run = start(place, kind, ["run", path, "sh", "-c", "exit 3"], { by });
+    assertEquals(await within(20_000, run.ended), { code: 3, signal: null }, run.errors);
+    assertMatch(readFileSync(place.path("log"), "utf8"), /ftruncate.*\n.*SIGTERM/);
+    assertEquals(readFileSync(path, "utf8"), "");
   });
 
   test(`holdfast run in ${kind}: a signal while it waits ends it, and the holder keeps the lock`, async (place) => {
