@@ -10,7 +10,7 @@ import { isatty, say } from "./output.ts";
 import { STATUS } from "./version.ts";
 
 /** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
-const FORWARDED = [
+export const FORWARDED = [
   "SIGTERM",
   "SIGINT",
   "SIGHUP",

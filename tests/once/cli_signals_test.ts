@@ -6,6 +6,8 @@ import { fromFileUrl } from "@std/path";
 import { Lock } from "../../mod.ts";
 import { assertKeeps, CLI, type CliKind, FFI_KINDS, start } from "../cli.ts";
 import { type Child, test, within } from "../harness.ts";
+import { needs } from "../needs.ts";
+import { until } from "../pid_files.ts";
 import { onTerminal } from "../terminal.ts";
 
 const KINDS = [...FFI_KINDS, "node20"] as const satisfies CliKind[];
@@ -33,6 +35,15 @@ function watches(pid: number): boolean {
       .some((fd) => readFileSync(`/proc/${pid}/fdinfo/${fd}`, "utf8").includes("inotify wd:"));
   } catch {
     return false; // a descriptor that is gone by now
+  }
+}
+
+/** The first child of a process. */
+function childOf(pid: number): number {
+  try {
+    return parseInt(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8"));
+  } catch {
+    return NaN; // it has ended
   }
 }
 
@@ -103,6 +114,24 @@ for (const kind of KINDS) {
     assertEquals(await within(10_000, run.ended), { code: null, signal: "SIGTERM" }, run.errors);
     assertEquals(holder.inspect().holder?.pid, process.pid);
   });
+}
+
+for (const kind of KINDS) {
+  for (const [signal, code] of [["SIGTERM", 143], ["SIGINT", 130]] as const) {
+    test(`holdfast run in ${kind}, which waits as the first process of a container: ${signal} ends it`, async (place) => {
+      needs("root", "unshare");
+      const path = place.path();
+      using holder = new Lock(path);
+      holder.acquireSync();
+      const by = ["setsid", "unshare", "-pf", "--kill-child", "--mount-proc"];
+      const run = start(place, kind, ["run", "--verbose", path, "true"], { by });
+      await until("it is started", () => childOf(run.pid) > 0);
+      const first = childOf(run.pid);
+      await until("it waits", () => watches(first));
+      process.kill(first, signal);
+      assertEquals(await within(10_000, run.ended), { code, signal: null }, run.errors);
+    });
+  }
 }
 
 test("holdfast run --no-fork under kill -9 leaves nothing", async (place) => {
