@@ -177,10 +177,11 @@ async function around(
   const onLoss = () => {
     lost = true;
     const over = child.over();
+    if (onLost && !over) {
+      signalled = true;
+      child.signal(onLost);
+    }
     tell(signal.reason, over ? "COMMAND had ended by then" : onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
-    if (!onLost || over) return;
-    signalled = true;
-    child.signal(onLost);
   };
   if (signal.aborted) onLoss();
   else signal.addEventListener("abort", onLoss);

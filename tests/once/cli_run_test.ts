@@ -179,6 +179,36 @@ test("holdfast run makes a deleted lock file again, says so at the end, and ends
   }
 });
 
+for (const kind of KINDS) {
+  test(`holdfast run in ${kind} does the same if its standard error is a pipe that no process reads`, async (place) => {
+    const path = place.path();
+    const dead = "import os, sys; r, w = os.pipe(); os.close(r); os.dup2(w, 2); os.execvp(sys.argv[1], sys.argv[1:])";
+    const run = (...args: string[]) => start(place, kind, ["run", ...args], { by: ["setsid", "python3", "-c", dead] });
+    const status = async (...args: string[]) => (await within(20_000, run(...args).ended)).code;
+
+    writeFileSync(path, JSON.stringify({ holdfast: 1, pid: 2 ** 22 + 1 }) + "\n");
+    assertEquals(await status("--verbose", path, "sh", "-c", "exit 3"), 3);
+    assertEquals(await status(path, "no-such-command"), 127);
+    {
+      using holder = new Lock(path);
+      holder.acquireSync();
+      assertEquals(await status("-n", "-E", "7", path, "true"), 7);
+    }
+    const child = run(
+      "--signal-on-lost",
+      path,
+      "sh",
+      "-c",
+      'trap "echo told; exit 3" TERM; echo up; while :; do sleep 0.1; done',
+    );
+    assertEquals(await child.line(), "up");
+    writeFileSync(place.path("new"), "");
+    renameSync(place.path("new"), path);
+    assertEquals(await within(15_000, child.line()), "told");
+    assertEquals(await within(10_000, child.ended), { code: 75, signal: null });
+  });
+}
+
 test("holdfast run --signal-on-lost ends with the status of a COMMAND that failed before it could be signalled", async (place) => {
   const path = place.path();
   const args = ["run", "--signal-on-lost", path, "sh", "-c", `rm ${path}; touch ${path}; exit 3`];
