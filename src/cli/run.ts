@@ -24,8 +24,9 @@ export const run: Command = {
 
 COMMAND has the lock itself, as its descriptor 3 (with --no-fork it may be another): if this process is killed, COMMAND still holds it, and nobody else ` +
     `gets it before COMMAND has ended. What COMMAND leaves running keeps the lock as well, unless it closes the ` +
-    `descriptor; --close does not give it away. TERM, INT, HUP, QUIT, USR1, USR2 and ALRM are passed on to COMMAND; ` +
-    `Ctrl-C on a terminal reaches it from there, and once only. Where there is no kernel lock there is no descriptor ` +
+    `descriptor; --close does not give it away. TERM, INT, HUP, QUIT, USR1, USR2 and ALRM are passed on to COMMAND, ` +
+    `unless the whole process group got them (Ctrl-C, timeout(1), systemd): then COMMAND has them already. Two of a kind less than ` +
+    `200 ms apart may be told wrongly; in a systemd unit use --no-fork, or KillMode=mixed. Where there is no kernel lock there is no descriptor ` +
     `to give: COMMAND would then run on without the lock after a "kill -9" of this process (--verbose says so), and ` +
     `--no-fork is the way out, because then there is one process only.
 

@@ -5,8 +5,9 @@
  */
 import { isWindows, signals, system } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
+import { Canary } from "./canary.ts";
 import { type End, launch } from "./launch.ts";
-import { isatty, say } from "./output.ts";
+import { say } from "./output.ts";
 import { STATUS } from "./version.ts";
 
 /** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
@@ -48,11 +49,15 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     handler: isWindows() || ignored.includes(each) ? () => {} : () => forward(each),
   }));
   for (const { each, handler } of handlers) process.on(each, handler);
-  const { pid, ended, over } = launch(command, fd, ignored.map((name) => signals()[name]));
+  const { pid, ended, over, hatch, isInGroup } = launch(command, fd, ignored.map((name) => signals()[name]));
+  const canary = pid !== undefined && hatch && !isWindows()
+    ? new Canary(hatch, FORWARDED.map((name) => signals()[name]))
+    : undefined;
 
   function forward(signal: NodeJS.Signals) {
-    if ((signal === "SIGINT" || signal === "SIGQUIT") && inForeground()) return; // it has got that itself
-    send(signal);
+    // What has left our group, such as timeout(1), was not in the group that got it.
+    if (!canary || isInGroup?.() === false) return send(signal);
+    canary.tell(signals()[signal], () => send(signal));
   }
 
   function send(signal: NodeJS.Signals) {
@@ -67,6 +72,7 @@ export function supervise(command: readonly string[], fd: number | undefined): S
   }
 
   const leaveSignals = () => {
+    canary?.end();
     for (const { each, handler } of handlers) process.off(each, handler);
   };
   return { signal: send, over, ended, leaveSignals };
@@ -87,16 +93,4 @@ function ignoredSignals(): NodeJS.Signals[] {
   if (digits === undefined) return []; // not Linux
   const mask = BigInt(`0x${digits}`);
   return FORWARDED.filter((name) => mask >> BigInt(signals()[name] - 1) & 1n);
-}
-
-/**
- * Whether our process group, which is COMMAND's too, has the terminal. Then the
- * kernel sends Ctrl-C to both of us, and a second one would mean "at once" to
- * many programs. A `kill -INT` cannot be told from it: nothing says who sent it.
- */
-function inForeground(): boolean {
-  const stat = system().own("stat");
-  if (stat === undefined) return isatty(0) || isatty(2); // not Linux
-  const [group, , terminal, foreground] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(2);
-  return terminal !== "0" && group === foreground; // fields 5, 7 and 8 of proc(5)
 }

@@ -38,6 +38,9 @@ function watches(pid: number): boolean {
   }
 }
 
+/** Two signals of a kind within 200 ms may be told wrongly; and a second delivery would come within 50 ms. */
+const apart = () => new Promise((resolve) => setTimeout(resolve, 250));
+
 /** The first child of a process. */
 function childOf(pid: number): number {
   try {
@@ -62,6 +65,28 @@ for (const kind of KINDS) {
     assertEquals(await run.line().catch(() => "nothing more"), "nothing more", "a signal came twice");
     assertEquals(exists(command), false);
     assertEquals(new Lock(path).tryAcquire(), true);
+  });
+
+  test(`holdfast run in ${kind}: COMMAND gets a signal to the whole process group once, and one to holdfast once`, async (place) => {
+    const run = start(place, kind, ["run", place.path(), ...TELLING]); // setsid(1) makes it the leader of its group
+    await run.line();
+    for (const name of ["INT", "HUP", "TERM"]) {
+      for (const target of name === "TERM" ? [-run.pid] : [-run.pid, run.pid, -run.pid]) {
+        process.kill(target, `SIG${name}`);
+        assertEquals(await within(10_000, run.line()), name);
+        await apart();
+      }
+    }
+    assertEquals(await within(10_000, run.ended), { code: 9, signal: null }, run.errors);
+    assertEquals(await run.line(), "counted 3");
+  });
+
+  test(`holdfast run in ${kind}: a COMMAND that has left the process group gets what was sent to that`, async (place) => {
+    const run = start(place, kind, ["run", place.path(), "timeout", "60", ...TELLING]);
+    await run.line();
+    process.kill(-run.pid, "SIGTERM");
+    assertEquals(await within(10_000, run.line()), "TERM");
+    await within(10_000, run.ended);
   });
 
   for (const [signal, code] of [["SIGTERM", 143], ["SIGINT", 130], ["SIGHUP", 129]] as const) {
