@@ -7,6 +7,7 @@ import { byLibrary as canaryByLibrary, byRuntime as canaryByRuntime, type Hatch 
 import { childProcess, fs } from "../sys/builtin.ts";
 import { fromText, isInexact, toText } from "../sys/bytes.ts";
 import { type CommandCalls, commandCalls } from "../sys/command.ts";
+import { reasonOf } from "../sys/errno.ts";
 import { startedWith } from "../sys/environment.ts";
 import { exactArguments } from "../sys/given.ts";
 import { thisRuntime } from "../sys/mod.ts";
@@ -18,7 +19,7 @@ import { STATUS } from "./version.ts";
 import { signalStatus } from "./words.ts";
 
 /** Its exit status, as a shell has it; or why it could not be started: an errno's name, or words. */
-export type End = number | { readonly why: string | undefined };
+export type End = number | { readonly why: string };
 
 /** COMMAND, started or not. */
 export interface Launched {
@@ -112,7 +113,7 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
     const stdio = ["inherit", "inherit", "inherit", ...(fd === undefined ? [] : [fd])] satisfies StdioOptions;
     const child = childProcess().spawn(file, args, { stdio });
     const ended = new Promise<End>((resolve) => {
-      child.on("error", ({ code }: NodeJS.ErrnoException) => resolve({ why: code }));
+      child.on("error", (error) => resolve({ why: reasonOf(error) }));
       child.on("exit", (code, signal) => resolve(signal ? signalStatus(signal) : code ?? STATUS.system));
     });
     const { pid } = child;
@@ -122,7 +123,7 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
       isInGroup: () => pid === undefined || groupOf(pid) === groupOf("self"),
     };
   } catch (error) {
-    return failed((error as NodeJS.ErrnoException).code); // what cannot be started fails with a code
+    return failed(reasonOf(error));
   }
 }
 
@@ -144,9 +145,9 @@ function byStart(start: NonNullable<Runtime["start"]>, command: readonly string[
     const { may } = thisRuntime();
     return { ...known, ...(may.kill() && may.env() ? { hatch: canaryByRuntime } : {}) }; // another child without a question
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // likewise
+    const code = reasonOf(error);
     return code === "ENOEXEC" ? byStart(start, ["/bin/sh", "-c", 'exec "$0" "$@"', ...command]) : failed(code);
   }
 }
 
-const failed = (why: string | undefined): Launched => ({ ended: Promise.resolve({ why }), over: () => true });
+const failed = (why: string): Launched => ({ ended: Promise.resolve({ why }), over: () => true });

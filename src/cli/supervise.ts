@@ -3,6 +3,7 @@
  * is sent to us. So neither of two things happens: that it runs on without the
  * lock when we are killed, or that the lock is held by nobody that works.
  */
+import { reasonOf } from "../sys/errno.ts";
 import { isWindows, signals, system } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
 import { Canary } from "./canary.ts";
@@ -65,9 +66,8 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     try {
       process.kill(pid, signal);
     } catch (error) {
-      // The cast: process.kill throws errors with a code. Without the right (setuid) it is not ours to end.
-      const { code } = error as NodeJS.ErrnoException;
-      if (code !== "ESRCH") say(`${signal} could not be sent to the command: ${code}`);
+      const reason = reasonOf(error); // without the right (setuid) it is not ours to end
+      if (reason !== "ESRCH") say(`${signal} could not be sent to the command: ${reason}`);
     }
   }
 
@@ -79,7 +79,7 @@ export function supervise(command: readonly string[], fd: number | undefined): S
 }
 
 /** Says so; 127 where there is no such file, else 126. `code`: an errno's name, or the reason in words. */
-export function cannotExecute(file: string, code: string | undefined): number {
+export function cannotExecute(file: string, code: string): number {
   const missing = code === "ENOENT" || file === "";
   const none = `there is no such command${file.startsWith("-") ? " (options go before LOCK)" : ""}`;
   const why = missing ? none : code === "EACCES" ? "it is not executable" : code;

@@ -143,6 +143,19 @@ test("holdfast run --signal-holder ends the holder's COMMAND, and then has the l
   assertEquals(await holder.ended, { code: 128 + 15, signal: null });
 });
 
+for (const kind of KINDS) {
+  test(`holdfast run in ${kind}: a script may be its own lock file`, async (place) => {
+    const script = place.path("job.sh");
+    writeFileSync(script, '#!/bin/sh\n[ "$LOCKED" ] || LOCKED=yes exec "$@" "$0" "$0" "$@"\necho the job runs\n');
+    chmodSync(script, 0o755);
+    for (const options of [[], ["-F"]]) {
+      const child = place.child(script, [...CLI[kind](), "run", "-n", ...options], { cwd: place.dir });
+      assertEquals(await within(20_000, child.line()), "the job runs");
+      assertEquals(await within(20_000, child.ended), { code: 0, signal: null }, child.errors);
+    }
+  });
+}
+
 test("holdfast run tells of a lost lock, lets COMMAND run on, and ends with 75; --signal-on-lost ends it", async (place) => {
   const run = async (...options: string[]) => {
     const path = place.path(`${options.length}.lock`);
