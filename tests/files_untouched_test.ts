@@ -183,3 +183,27 @@ for (const [direction, jump] of [["forwards", 1e12], ["backwards", -1e12]] as co
     }
   });
 }
+
+test("acquire() on a program opens it to read only, so that it can be started, and leaves no record in it", async (place) => {
+  const { path } = place;
+  const script = "#!/bin/sh\necho it runs\n";
+  for (const party of await parties(place)) {
+    const program = path(`${party.kind}.sh`);
+    writeFileSync(program, script, { mode: 0o755 });
+    const lock = await party.lockAt(program);
+    assertEquals(await lock.tryAcquire(), true);
+    assertEquals(execFileSync(program, { encoding: "utf8" }), "it runs\n", party.kind); // else ETXTBSY
+    assertEquals(kernelHolders(program).length, 1, party.kind);
+    await lock.release();
+    assertEquals(readFileSync(program, "utf8"), script);
+
+    writeFileSync(path(`${party.kind}.empty`), "", { mode: 0o755 });
+    const empty = await party.lockAt(path(`${party.kind}.empty`));
+    assertEquals(await empty.tryAcquire(), true);
+    assert(
+      readFileSync(path(`${party.kind}.empty`), "utf8").includes('"holdfast":1'),
+      "what holds nothing is a lock file",
+    );
+    await empty.release();
+  }
+});

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import process from "node:process";
 import { assertEquals } from "@std/assert";
-import { errnoName, messageErrno, osErrorName } from "../src/sys/errno.ts";
+import { errnoName, messageErrno, osErrorName, reasonOf } from "../src/sys/errno.ts";
 import { test } from "./harness.ts";
 import { command } from "./needs.ts";
 
@@ -93,4 +93,10 @@ test("osErrorName() reads the number in Deno's message", () => {
   for (const text of ["", "os error 37", "(os error )", "(os error -1)"]) {
     assertEquals(osErrorName("linux", text), undefined);
   }
+});
+
+test("reasonOf() names an error by its code or its number, else it has its words", () => {
+  assertEquals(reasonOf(Object.assign(new Error("ENOENT: no such file"), { code: "ENOENT" })), "ENOENT");
+  if (process.platform === "linux") assertEquals(reasonOf(new Error("Text file busy (os error 26)")), "ETXTBSY");
+  assertEquals(reasonOf(new Error("something else")), "something else");
 });

@@ -2,6 +2,7 @@
 import type { Request } from "./contract.ts";
 import { explain, NOT_WRITABLE, notRegular } from "../record/explain.ts";
 import { type Access, type FlockAnswer, type OpenFile, type System, SystemError } from "../sys/contract.ts";
+import { parse, RECORD_LIMIT } from "../record/record.ts";
 import { isLeased } from "./entry.ts";
 
 /** A lock file, open. */
@@ -13,12 +14,14 @@ export interface Opened {
 }
 
 /**
- * 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too.
+ * 1. Made if missing, never truncated; a program is opened to read; read-only where it may not be written: the lock works on that too.
  *
  * `"leased"`: another process has a lease on it, as an NFSv4 server has that delegates the file to a client. The open
  * has asked for its end, and the kernel waits so long for that: `fs.lease-break-time`, 45 s, or what the server sets.
  */
 export function open(sys: System, { path, fileMode }: Request): Opened | "leased" {
+  const program = openProgram(sys, path, fileMode);
+  if (program) return program;
   let first: SystemError | undefined;
   for (const access of ["create", "write", "read"] satisfies Access[]) {
     try {
@@ -31,6 +34,24 @@ export function open(sys: System, { path, fileMode }: Request): Opened | "leased
     }
   }
   throw explain(sys, path, first!); // `!`: each of the three has failed
+}
+
+/**
+ * A file with an execute bit and content that is not ours, to read. While any process has a program open for writing, the
+ * kernel starts it for none (ETXTBSY): a script that is its own lock file, as in flock(1)'s manual page, could not run.
+ */
+function openProgram(sys: System, path: string, fileMode: number): Opened | undefined {
+  let file: OpenFile | undefined;
+  try {
+    const stat = sys.stat(path);
+    if (stat?.kind !== "file" || stat.size === 0 || !((stat.mode ?? 0) & 0o111)) return undefined;
+    file = sys.openLock(path, "read", fileMode);
+    if (parse(file.read(RECORD_LIMIT + 1)).kind === "foreign") return regular(file, false);
+  } catch (error) {
+    if (!(error instanceof SystemError)) throw error; // may not be read, or is gone: the usual way says so
+  }
+  file?.close();
+  return undefined;
 }
 
 /** Refuses what is no regular file, and closes it. */

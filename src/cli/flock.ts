@@ -8,6 +8,7 @@ import type { Command, Option } from "./command.ts";
 import { become, run } from "./flock/launch.ts";
 import { type Answer, EX_UNAVAILABLE, EX_USAGE, type Settings, settings } from "./flock/settings.ts";
 import { take } from "./flock/take.ts";
+import { sayRaw } from "./output.ts";
 import { variable } from "./program.ts";
 import { VERSION } from "./version.ts";
 
@@ -56,7 +57,7 @@ function main(args: readonly string[]): number {
       console.log(asked.show === "help" ? help() : `flock from holdfast ${VERSION}`);
       return 0;
     }
-    process.stderr.write(`flock: it takes flock(2) through the runtime's FFI, and there is none: ${calls}\n`);
+    sayRaw(`flock: it takes flock(2) through the runtime's FFI, and there is none: ${calls}\n`);
     return EX_UNAVAILABLE;
   }
   calls.defaultSignals();

@@ -3,9 +3,11 @@
  * a Deno every permission, Bun drops variables, and in text that is not UTF-8 all change bytes. Without FFI, by the runtime.
  */
 import type { StdioOptions } from "node:child_process";
-import { childProcess } from "../sys/builtin.ts";
+import { byLibrary as canaryByLibrary, byRuntime as canaryByRuntime, type Hatch } from "./canary.ts";
+import { childProcess, fs } from "../sys/builtin.ts";
 import { fromText, isInexact, toText } from "../sys/bytes.ts";
 import { type CommandCalls, commandCalls } from "../sys/command.ts";
+import { reasonOf } from "../sys/errno.ts";
 import { startedWith } from "../sys/environment.ts";
 import { exactArguments } from "../sys/given.ts";
 import { thisRuntime } from "../sys/mod.ts";
@@ -17,7 +19,7 @@ import { STATUS } from "./version.ts";
 import { signalStatus } from "./words.ts";
 
 /** Its exit status, as a shell has it; or why it could not be started: an errno's name, or words. */
-export type End = number | { readonly why: string | undefined };
+export type End = number | { readonly why: string };
 
 /** COMMAND, started or not. */
 export interface Launched {
@@ -25,6 +27,10 @@ export interface Launched {
   readonly ended: Promise<End>;
   /** Whether it has ended, asked now where the runtime can: a signal to what has ended is as if it was sent. */
   over(): boolean;
+  /** How a canary is started beside it; undefined where the runtime starts no child that only reads a pipe. */
+  readonly hatch?: Hatch;
+  /** Whether it has not left our process group, as far as that can be seen. */
+  isInGroup?(): boolean;
 }
 
 /** Where COMMAND finds the lock. */
@@ -78,7 +84,13 @@ function byLibrary(
     const timer = setInterval(look, PAUSE); // and it keeps this process alive
     look();
   });
-  return { pid, ended, over: () => (look(), over) };
+  return {
+    pid,
+    ended,
+    over: () => (look(), over),
+    hatch: canaryByLibrary(calls),
+    isInGroup: () => calls.isInGroup(pid),
+  };
 }
 
 /** Known by what the runtime tells only. */
@@ -101,12 +113,27 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
     const stdio = ["inherit", "inherit", "inherit", ...(fd === undefined ? [] : [fd])] satisfies StdioOptions;
     const child = childProcess().spawn(file, args, { stdio });
     const ended = new Promise<End>((resolve) => {
-      child.on("error", ({ code }: NodeJS.ErrnoException) => resolve({ why: code }));
+      child.on("error", (error) => resolve({ why: reasonOf(error) }));
       child.on("exit", (code, signal) => resolve(signal ? signalStatus(signal) : code ?? STATUS.system));
     });
-    return told(child.pid, ended);
+    const { pid } = child;
+    return {
+      ...told(pid, ended),
+      hatch: canaryByRuntime,
+      isInGroup: () => pid === undefined || groupOf(pid) === groupOf("self"),
+    };
   } catch (error) {
-    return failed((error as NodeJS.ErrnoException).code); // what cannot be started fails with a code
+    return failed(reasonOf(error));
+  }
+}
+
+/** The process group, by field 5 of proc(5); undefined where there is no /proc. */
+function groupOf(pid: number | "self"): string | undefined {
+  try {
+    const stat = fs().readFileSync(`/proc/${pid}/stat`, "latin1");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2];
+  } catch {
+    return undefined;
   }
 }
 
@@ -114,11 +141,13 @@ function byStart(start: NonNullable<Runtime["start"]>, command: readonly string[
   try {
     const { pid, ended } = start(command);
     const status = ended.then(({ code, signal }) => signal ? signalStatus(signal) : code);
-    return told(pid, status.catch(() => STATUS.system)); // Deno knows no name of a real-time signal, and throws
+    const known = told(pid, status.catch(() => STATUS.system)); // Deno knows no name of a real-time signal, and throws
+    const { may } = thisRuntime();
+    return { ...known, ...(may.kill() && may.env() ? { hatch: canaryByRuntime } : {}) }; // another child without a question
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException; // likewise
+    const code = reasonOf(error);
     return code === "ENOEXEC" ? byStart(start, ["/bin/sh", "-c", 'exec "$0" "$@"', ...command]) : failed(code);
   }
 }
 
-const failed = (why: string | undefined): Launched => ({ ended: Promise.resolve({ why }), over: () => true });
+const failed = (why: string): Launched => ({ ended: Promise.resolve({ why }), over: () => true });

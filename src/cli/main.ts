@@ -100,7 +100,10 @@ if (isProgram()) {
   process.removeAllListeners("warning");
   forgetFilesOrEnd();
   main(process.argv.slice(2)).then((status) => process.exit(status), (error) => {
-    console.error(error); // a fault of ours: with its stack
-    process.exit(STATUS.system);
+    try {
+      console.error(error); // a fault of ours: with its stack
+    } finally {
+      process.exit(STATUS.system); // Deno throws where standard error is a file on a full disk
+    }
   });
 }

@@ -3,6 +3,7 @@ import { writeSync } from "node:fs";
 import { util } from "../sys/builtin.ts";
 import { block } from "../sys/block.ts";
 import { preference } from "../sys/environment.ts";
+import { reasonOf } from "../sys/errno.ts";
 import { signals } from "../sys/mod.ts";
 import { printable } from "../sys/printable.ts";
 import { NAME, STATUS } from "./version.ts";
@@ -21,10 +22,11 @@ function write(fd: number, text: string): void {
         block(PAUSE);
         continue;
       }
-      // Whoever read it has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
+      // A failure to say something changes nothing: a logger that had died kept COMMAND from --signal-on-lost.
+      if (fd !== 1) return;
+      // The reader has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
       if (code === "EPIPE") process.exit(STATUS.signal + signals().SIGPIPE);
-      if (fd !== 1) return; // there is nobody left to tell
-      say(`cannot write to standard output: ${code}`);
+      say(`cannot write to standard output: ${reasonOf(error)}`);
       process.exit(STATUS.system);
     }
   }

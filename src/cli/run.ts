@@ -6,6 +6,7 @@ import { endTogether } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
 import { number, parse, type Parsed, text, UsageError, whole } from "./args.ts";
 import type { Command } from "./command.ts";
+import { endAsFirst } from "./first.ts";
 import { isExact } from "./launch.ts";
 import { isTerminal, say } from "./output.ts";
 import { cannotExecute, supervise } from "./supervise.ts";
@@ -23,8 +24,9 @@ export const run: Command = {
 
 COMMAND has the lock itself, as its descriptor 3 (with --no-fork it may be another): if this process is killed, COMMAND still holds it, and nobody else ` +
     `gets it before COMMAND has ended. What COMMAND leaves running keeps the lock as well, unless it closes the ` +
-    `descriptor; --close does not give it away. TERM, INT, HUP, QUIT, USR1, USR2 and ALRM are passed on to COMMAND; ` +
-    `Ctrl-C on a terminal reaches it from there, and once only. Where there is no kernel lock there is no descriptor ` +
+    `descriptor; --close does not give it away. TERM, INT, HUP, QUIT, USR1, USR2 and ALRM are passed on to COMMAND, ` +
+    `unless the whole process group got them (Ctrl-C, timeout(1), systemd): then COMMAND has them already. Two of a kind less than ` +
+    `200 ms apart may be told wrongly; in a systemd unit use --no-fork, or KillMode=mixed. Where there is no kernel lock there is no descriptor ` +
     `to give: COMMAND would then run on without the lock after a "kill -9" of this process (--verbose says so), and ` +
     `--no-fork is the way out, because then there is one process only.
 
@@ -78,7 +80,8 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
     if (values["no-fork"] && values.close) throw new UsageError("--no-fork and --close exclude each other");
     const lost = values["signal-on-lost"] ? signalName(text(parsed, "signal-on-lost") ?? "TERM") : undefined;
     const lock = open(parsed, name);
-    const conflict = await acquire(parsed, lock, name);
+    const waited = endAsFirst();
+    const conflict = await acquire(parsed, lock, name).finally(waited);
     if (conflict !== undefined) return conflict;
     const verbose = (words: string) => void (values.verbose && say(words));
     if (values["no-fork"]) become(lock, command, verbose);
@@ -176,31 +179,38 @@ async function around(
   const onLoss = () => {
     lost = true;
     const over = child.over();
+    if (onLost && !over) {
+      signalled = true;
+      child.signal(onLost);
+    }
     tell(signal.reason, over ? "COMMAND had ended by then" : onLost ? `COMMAND is sent ${onLost}` : "COMMAND runs on");
-    if (!onLost || over) return;
-    signalled = true;
-    child.signal(onLost);
   };
   if (signal.aborted) onLoss();
   else signal.addEventListener("abort", onLoss);
-  let status = await child.ended;
+  const end = await child.ended;
   part?.();
   lock.verify(); // tells of a loss for which there was no time yet
   signal.removeEventListener("abort", onLoss);
-  verbose(`it ended with ${status} after ${span(performance.now() - began)}`);
+  const took = span(performance.now() - began);
+  let made = false;
   try {
     lock.release();
   } catch (error) {
     if (!(error instanceof LockLostError)) throw error;
     // We had made it again, and held that. What COMMAND was given is the deleted one; and what was deleted twice
     // before we looked has been seen once.
-    if (!lost) {
-      say(
-        `${shown(lock.path)} was deleted while COMMAND ran, and made again. Whether another had the lock in between ` +
-          "cannot be told; what COMMAND has left running is without it. Look for what deletes files there (a tmp cleaner?)",
-      );
-    }
+    made = !lost;
     lost = true;
+  } finally {
+    child.leaveSignals();
+  }
+  let status = typeof end === "number" ? end : cannotExecute(command[0], end.why);
+  verbose(`it ended with ${status} after ${took}`);
+  if (made) {
+    say(
+      `${shown(lock.path)} was deleted while COMMAND ran, and made again. Whether another had the lock in between ` +
+        "cannot be told; what COMMAND has left running is without it. Look for what deletes files there (a tmp cleaner?)",
+    );
   }
   if (lost && (status === 0 || signalled)) status = STATUS.lost;
   return status;

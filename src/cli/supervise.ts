@@ -3,14 +3,16 @@
  * is sent to us. So neither of two things happens: that it runs on without the
  * lock when we are killed, or that the lock is held by nobody that works.
  */
+import { reasonOf } from "../sys/errno.ts";
 import { isWindows, signals, system } from "../sys/mod.ts";
 import { shown } from "../sys/printable.ts";
-import { launch } from "./launch.ts";
-import { isatty, say } from "./output.ts";
+import { Canary } from "./canary.ts";
+import { type End, launch } from "./launch.ts";
+import { say } from "./output.ts";
 import { STATUS } from "./version.ts";
 
 /** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
-const FORWARDED = [
+export const FORWARDED = [
   "SIGTERM",
   "SIGINT",
   "SIGHUP",
@@ -32,11 +34,13 @@ export interface Supervised {
   signal(signal: NodeJS.Signals): void;
   /** Whether it has ended by now. */
   over(): boolean;
-  /** Its exit status, as a shell has it. */
-  readonly ended: Promise<number>;
+  /** Its exit status, as a shell has it, or why it could not be started. */
+  readonly ended: Promise<End>;
+  /** From now on a signal ends this process. Not before the lock is released, or it would leave its record. */
+  leaveSignals(): void;
 }
 
-/** Starts COMMAND with `fd` as its descriptor 3. Never throws: what cannot be started has ended, with 126 or 127. */
+/** Starts COMMAND with `fd` as its descriptor 3. Never throws: see {@linkcode End}. */
 export function supervise(command: readonly string[], fd: number | undefined): Supervised {
   const ignored = ignoredSignals();
   // Before the start, so that no signal falls between the two. What our parent has had ignored (nohup, `&` in a
@@ -46,11 +50,15 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     handler: isWindows() || ignored.includes(each) ? () => {} : () => forward(each),
   }));
   for (const { each, handler } of handlers) process.on(each, handler);
-  const { pid, ended, over } = launch(command, fd, ignored.map((name) => signals()[name]));
+  const { pid, ended, over, hatch, isInGroup } = launch(command, fd, ignored.map((name) => signals()[name]));
+  const canary = pid !== undefined && hatch && !isWindows()
+    ? new Canary(hatch, FORWARDED.map((name) => signals()[name]))
+    : undefined;
 
   function forward(signal: NodeJS.Signals) {
-    if ((signal === "SIGINT" || signal === "SIGQUIT") && inForeground()) return; // it has got that itself
-    send(signal);
+    // What has left our group, such as timeout(1), was not in the group that got it.
+    if (!canary || isInGroup?.() === false) return send(signal);
+    canary.tell(signals()[signal], () => send(signal));
   }
 
   function send(signal: NodeJS.Signals) {
@@ -58,21 +66,20 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     try {
       process.kill(pid, signal);
     } catch (error) {
-      // The cast: process.kill throws errors with a code. Without the right (setuid) it is not ours to end.
-      const { code } = error as NodeJS.ErrnoException;
-      if (code !== "ESRCH") say(`${signal} could not be sent to the command: ${code}`);
+      const reason = reasonOf(error); // without the right (setuid) it is not ours to end
+      if (reason !== "ESRCH") say(`${signal} could not be sent to the command: ${reason}`);
     }
   }
 
-  const status = ended.then((end) => {
+  const leaveSignals = () => {
+    canary?.end();
     for (const { each, handler } of handlers) process.off(each, handler);
-    return typeof end === "number" ? end : cannotExecute(command[0], end.why);
-  });
-  return { signal: send, over, ended: status };
+  };
+  return { signal: send, over, ended, leaveSignals };
 }
 
 /** Says so; 127 where there is no such file, else 126. `code`: an errno's name, or the reason in words. */
-export function cannotExecute(file: string, code: string | undefined): number {
+export function cannotExecute(file: string, code: string): number {
   const missing = code === "ENOENT" || file === "";
   const none = `there is no such command${file.startsWith("-") ? " (options go before LOCK)" : ""}`;
   const why = missing ? none : code === "EACCES" ? "it is not executable" : code;
@@ -86,16 +93,4 @@ function ignoredSignals(): NodeJS.Signals[] {
   if (digits === undefined) return []; // not Linux
   const mask = BigInt(`0x${digits}`);
   return FORWARDED.filter((name) => mask >> BigInt(signals()[name] - 1) & 1n);
-}
-
-/**
- * Whether our process group, which is COMMAND's too, has the terminal. Then the
- * kernel sends Ctrl-C to both of us, and a second one would mean "at once" to
- * many programs. A `kill -INT` cannot be told from it: nothing says who sent it.
- */
-function inForeground(): boolean {
-  const stat = system().own("stat");
-  if (stat === undefined) return isatty(0) || isatty(2); // not Linux
-  const [group, , terminal, foreground] = stat.slice(stat.lastIndexOf(")") + 2).split(" ").slice(2);
-  return terminal !== "0" && group === foreground; // fields 5, 7 and 8 of proc(5)
 }

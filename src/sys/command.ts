@@ -47,6 +47,14 @@ export interface Given {
   readonly at?: number;
   /** Signals that are ignored in it, by their numbers. */
   readonly ignored?: readonly number[];
+  /** This pipe's reading end as its three standard streams. */
+  readonly streams?: Pipe;
+}
+
+/** The two descriptors of a `pipe(2)`. A program that is started later has both, unless it gets it as `streams`. */
+export interface Pipe {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** The calls, bound. Each answers a failure with a {@linkcode SystemError} whose message is the C library's own. */
@@ -71,6 +79,11 @@ export interface CommandCalls {
   passOn(): void;
   /** Starts a program. Signals that only the runtime ignores have their default action in it. */
   spawn(argv: readonly ByteString[], given?: Given): number | SystemError;
+  pipe(): Pipe | SystemError;
+  /** Closes a descriptor that `open` has not opened. */
+  shut(fd: number): void;
+  /** Whether it is in our process group. */
+  isInGroup(pid: number): boolean;
   /** Waits for it; the wait status of `waitpid(2)`. */
   wait(pid: number): number | SystemError;
   /** The same without waiting; undefined while it runs. */
@@ -194,7 +207,14 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       // Node starts a debugger on it. Where it is ignored, the one who started us wanted that.
       if (Number(libc.signal(SIGUSR1, SIG_DFL)) === SIG_IGN) libc.signal(SIGUSR1, SIG_IGN);
     },
-    spawn(argv, { fd, at, ignored = [] } = {}) {
+    pipe() {
+      const ends = new Int32Array(2);
+      const done = retry(() => libc.pipe(new Uint8Array(ends.buffer)));
+      return done instanceof SystemError ? done : { from: ends[0], to: ends[1] };
+    },
+    shut: (fd) => void libc.close(fd),
+    isInGroup: (pid) => libc.getpgid(pid) === libc.getpgid(0),
+    spawn(argv, { fd, at, ignored = [], streams } = {}) {
       const actions = new Uint8Array(ACTIONS_SIZE);
       libc.posix_spawn_file_actions_init(actions);
       for (const stream of [0, 1, 2]) {
@@ -204,6 +224,12 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       // macOS leaves a descriptor that is to be itself as it is, with close-on-exec.
       if (fd !== undefined && fd === at) place(fd, at);
       else if (fd !== undefined) libc.posix_spawn_file_actions_adddup2(actions, fd, at);
+      if (streams) {
+        for (const stream of [0, 1, 2]) libc.posix_spawn_file_actions_adddup2(actions, streams.from, stream);
+        for (const end of [streams.from, streams.to]) {
+          if (end > 2) libc.posix_spawn_file_actions_addclose(actions, end);
+        }
+      }
       const pid = new Int32Array(1);
       const [args, environment] = [vector(argv), vector(this.environment())];
       const restore = [

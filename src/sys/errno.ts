@@ -117,3 +117,9 @@ export function osErrorName(platform: string, message: string): string | undefin
   const number = /^[^'"]*\(os error (\d+)\)/.exec(message)?.[1]; // before any path, which may look the same
   return number === undefined ? undefined : errnoName(platform, Number(number));
 }
+
+/** The name of a runtime's error, or its words: of ETXTBSY and others Deno gives no code, and a message said "undefined". */
+export function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException; // every runtime throws Errors where a call fails
+  return code ?? osErrorName(process.platform, message) ?? message;
+}

@@ -15,6 +15,9 @@ export const COMMAND_SYMBOLS = {
   // a cmd that takes no third (Apple arm64 looks for that one on the stack).
   fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" },
   fileno: { parameters: ["pointer"], result: "i32" }, // FILE *stream
+  getpgid: { parameters: ["i32"], result: "i32" }, // pid_t pid
+  pipe: { parameters: ["buffer"], result: "i32" }, // int fds[2]
+  posix_spawn_file_actions_addclose: { parameters: ["buffer", "i32"], result: "i32" }, // actions, int fd
   posix_spawn_file_actions_adddup2: { parameters: ["buffer", "i32", "i32"], result: "i32" }, // actions, int from, int to
   posix_spawn_file_actions_init: { parameters: ["buffer"], result: "i32" }, // posix_spawn_file_actions_t *actions
   posix_spawnp: {

@@ -185,6 +185,19 @@ test("holdfast run --signal-holder ends the holder's COMMAND, and then has the l
   assertEquals(await holder.ended, { code: 128 + 15, signal: null });
 });
 
+for (const kind of KINDS) {
+  test(`holdfast run in ${kind}: a script may be its own lock file`, async (place) => {
+    const script = place.path("job.sh");
+    writeFileSync(script, '#!/bin/sh\n[ "$LOCKED" ] || LOCKED=yes exec "$@" "$0" "$0" "$@"\necho the job runs\n');
+    chmodSync(script, 0o755);
+    for (const options of [[], ["-F"]]) {
+      const child = place.child(script, [...CLI[kind](), "run", "-n", ...options], { cwd: place.dir });
+      assertEquals(await within(20_000, child.line()), "the job runs");
+      assertEquals(await within(20_000, child.ended), { code: 0, signal: null }, child.errors);
+    }
+  });
+}
+
 test("holdfast run tells of a lost lock, lets COMMAND run on, and ends with 75; --signal-on-lost ends it", async (place) => {
   const run = async (...options: string[]) => {
     const path = place.path(`${options.length}.lock`);
@@ -220,6 +233,36 @@ test("holdfast run makes a deleted lock file again, says so at the end, and ends
     assertMatch(child.errors, options.length > 0 ? /^$/ : words);
   }
 });
+
+for (const kind of KINDS) {
+  test(`holdfast run in ${kind} does the same if its standard error is a pipe that no process reads`, async (place) => {
+    const path = place.path();
+    const dead = "import os, sys; r, w = os.pipe(); os.close(r); os.dup2(w, 2); os.execvp(sys.argv[1], sys.argv[1:])";
+    const run = (...args: string[]) => start(place, kind, ["run", ...args], { by: ["setsid", "python3", "-c", dead] });
+    const status = async (...args: string[]) => (await within(20_000, run(...args).ended)).code;
+
+    writeFileSync(path, JSON.stringify({ holdfast: 1, pid: 2 ** 22 + 1 }) + "\n");
+    assertEquals(await status("--verbose", path, "sh", "-c", "exit 3"), 3);
+    assertEquals(await status(path, "no-such-command"), 127);
+    {
+      using holder = new Lock(path);
+      holder.acquireSync();
+      assertEquals(await status("-n", "-E", "7", path, "true"), 7);
+    }
+    const child = run(
+      "--signal-on-lost",
+      path,
+      "sh",
+      "-c",
+      'trap "echo told; exit 3" TERM; echo up; while :; do sleep 0.1; done',
+    );
+    assertEquals(await child.line(), "up");
+    writeFileSync(place.path("new"), "");
+    renameSync(place.path("new"), path);
+    assertEquals(await within(15_000, child.line()), "told");
+    assertEquals(await within(10_000, child.ended), { code: 75, signal: null });
+  });
+}
 
 test("holdfast run --signal-on-lost ends with the status of a COMMAND that failed before it could be signalled", async (place) => {
   const path = place.path();

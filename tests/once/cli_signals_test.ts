@@ -1,11 +1,13 @@
 /** Signals to `holdfast run`: no lock without the work, and no work without the lock. */
-import { assertEquals } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
+import { assertEquals, assertMatch } from "@std/assert";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
 import { Lock } from "../../mod.ts";
 import { assertKeeps, CLI, type CliKind, FFI_KINDS, start } from "../cli.ts";
 import { type Child, test, within } from "../harness.ts";
+import { needs } from "../needs.ts";
+import { until } from "../pid_files.ts";
 import { onTerminal } from "../terminal.ts";
 
 const KINDS = [...FFI_KINDS, "node20"] as const satisfies CliKind[];
@@ -36,6 +38,18 @@ function watches(pid: number): boolean {
   }
 }
 
+/** Two signals of a kind within 200 ms may be told wrongly; and a second delivery would come within 50 ms. */
+const apart = () => new Promise((resolve) => setTimeout(resolve, 250));
+
+/** The first child of a process. */
+function childOf(pid: number): number {
+  try {
+    return parseInt(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8"));
+  } catch {
+    return NaN; // it has ended
+  }
+}
+
 for (const kind of KINDS) {
   test(`holdfast run in ${kind} passes every signal on to COMMAND, once, and ends as that does`, async (place) => {
     const path = place.path();
@@ -51,6 +65,28 @@ for (const kind of KINDS) {
     assertEquals(await run.line().catch(() => "nothing more"), "nothing more", "a signal came twice");
     assertEquals(exists(command), false);
     assertEquals(new Lock(path).tryAcquire(), true);
+  });
+
+  test(`holdfast run in ${kind}: COMMAND gets a signal to the whole process group once, and one to holdfast once`, async (place) => {
+    const run = start(place, kind, ["run", place.path(), ...TELLING]); // setsid(1) makes it the leader of its group
+    await run.line();
+    for (const name of ["INT", "HUP", "TERM"]) {
+      for (const target of name === "TERM" ? [-run.pid] : [-run.pid, run.pid, -run.pid]) {
+        process.kill(target, `SIG${name}`);
+        assertEquals(await within(10_000, run.line()), name);
+        await apart();
+      }
+    }
+    assertEquals(await within(10_000, run.ended), { code: 9, signal: null }, run.errors);
+    assertEquals(await run.line(), "counted 3");
+  });
+
+  test(`holdfast run in ${kind}: a COMMAND that has left the process group gets what was sent to that`, async (place) => {
+    const run = start(place, kind, ["run", place.path(), "timeout", "60", ...TELLING]);
+    await run.line();
+    process.kill(-run.pid, "SIGTERM");
+    assertEquals(await within(10_000, run.line()), "TERM");
+    await within(10_000, run.ended);
   });
 
   for (const [signal, code] of [["SIGTERM", 143], ["SIGINT", 130], ["SIGHUP", 129]] as const) {
@@ -80,6 +116,18 @@ for (const kind of KINDS) {
     assertEquals(dead, [run.pid], "that it was killed is told to the next");
   });
 
+  test(`holdfast run in ${kind}: a signal that comes while it releases leaves no record, and COMMAND's status`, async (place) => {
+    const path = place.path();
+    writeFileSync(path, "");
+    // The kernel gives it SIGTERM in the very call that clears the record.
+    const inject = ["-e", "trace=ftruncate", "-e", "inject=ftruncate:signal=SIGTERM:when=1", "-P", path];
+    const by = ["setsid", "strace", "-f", "-qq", "-o", place.path("log"), ...inject];
+    const run = start(place, kind, ["run", path, "sh", "-c", "exit 3"], { by });
+    assertEquals(await within(20_000, run.ended), { code: 3, signal: null }, run.errors);
+    assertMatch(readFileSync(place.path("log"), "utf8"), /ftruncate.*\n.*SIGTERM/);
+    assertEquals(readFileSync(path, "utf8"), "");
+  });
+
   test(`holdfast run in ${kind}: a signal while it waits ends it, and the holder keeps the lock`, async (place) => {
     const path = place.path();
     using holder = new Lock(path);
@@ -91,6 +139,24 @@ for (const kind of KINDS) {
     assertEquals(await within(10_000, run.ended), { code: null, signal: "SIGTERM" }, run.errors);
     assertEquals(holder.inspect().holder?.pid, process.pid);
   });
+}
+
+for (const kind of KINDS) {
+  for (const [signal, code] of [["SIGTERM", 143], ["SIGINT", 130]] as const) {
+    test(`holdfast run in ${kind}, which waits as the first process of a container: ${signal} ends it`, async (place) => {
+      needs("root", "unshare");
+      const path = place.path();
+      using holder = new Lock(path);
+      holder.acquireSync();
+      const by = ["setsid", "unshare", "-pf", "--kill-child", "--mount-proc"];
+      const run = start(place, kind, ["run", "--verbose", path, "true"], { by });
+      await until("it is started", () => childOf(run.pid) > 0);
+      const first = childOf(run.pid);
+      await until("it waits", () => watches(first));
+      process.kill(first, signal);
+      assertEquals(await within(10_000, run.ended), { code, signal: null }, run.errors);
+    });
+  }
 }
 
 test("holdfast run --no-fork under kill -9 leaves nothing", async (place) => {
