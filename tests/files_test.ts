@@ -15,7 +15,7 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { dirname, join, relative, toFileUrl } from "@std/path";
 import { Lock, LockError } from "../mod.ts";
 import { ownKind, SLOW, test, within } from "./harness.ts";
-import { command } from "./needs.ts";
+import { command, PYTHON } from "./needs.ts";
 import { failure, parties, partyOf, snapshot, WITHOUT_FFI } from "./lockers.ts";
 
 test("tryAcquire() refuses a symlink with ELOOP and leaves what it points to as it is", async (place) => {
@@ -43,7 +43,7 @@ const IRREGULAR = [
   ["FIFO", "fifo", (path: string) => void execFileSync("mkfifo", [path])],
   ["directory", "directory", (path: string) => mkdirSync(path)],
   ["socket", "socket", (path: string) => {
-    execFileSync(command("python3"), [
+    execFileSync(command(PYTHON), [
       "-c",
       "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])",
       path,

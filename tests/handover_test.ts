@@ -5,7 +5,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
 import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { needs, PYTHON } from "./needs.ts";
 import { failure } from "./lockers.ts";
 import { asNobody, deadOwner, kinds, leave, ownerOf, sleeper, startTimeOf, stateOf, threadId } from "./pid_files.ts";
 
@@ -157,7 +157,7 @@ test("acquire({ signalHolder }) never signals a holder that cannot be verified, 
     assertEquals([error.path, error.holder?.pid], [path(name), sleep], name);
   });
   // Programs that lock without a record; also beside the record of a process that lives and has nothing to do with it.
-  const python = child("python3", [fromFileUrl(new URL("fixtures/contender.py", import.meta.url)), path("python")]);
+  const python = child(PYTHON, [fromFileUrl(new URL("fixtures/contender.py", import.meta.url)), path("python")]);
   python.write("exclusive\n");
   assertEquals(await python.line(), "granted");
   leave(path("flock"), ownerOf(sleep));

@@ -8,7 +8,7 @@ import { placeOf } from "../src/record/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { needs, PYTHON } from "./needs.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
 
@@ -26,7 +26,7 @@ async function granted(child: Child): Promise<Child> {
 const SAYS_SO = ["sh", "-c", "echo granted; cat"];
 const byFlock = ({ child }: Place, path: string, ...options: string[]) =>
   granted(child("flock", [...options, path, ...SAYS_SO]));
-const PYTHON = `import fcntl, sys
+const SCRIPT = `import fcntl, sys
 file = open(sys.argv[1], "a")
 fcntl.flock(file, fcntl.LOCK_EX)
 print("granted", flush=True)
@@ -146,7 +146,7 @@ test("inspect() names flock(1) by its PID and command, and its child where it ha
 });
 
 test("inspect() names Python that holds it by fcntl.flock", async ({ path, child }) => {
-  const python = await granted(child("python3", ["-SEc", PYTHON, path()]));
+  const python = await granted(child(PYTHON, ["-SEc", SCRIPT, path()]));
   const status = Lock.inspect(path());
   assertEquals([status.state, status.mode, pids(status)], ["held", "exclusive", [python.pid]], status.reason);
   assertStringIncludes(`${status.holder?.command}`, `fcntl.flock(file, fcntl.LOCK_EX)`);

@@ -7,7 +7,7 @@ import { fromFileUrl } from "@std/path";
 import { Lock } from "../mod.ts";
 import { encode } from "../src/record/record.ts";
 import { type Kind, ownKind, type Place, SLOW, test, within } from "./harness.ts";
-import { command } from "./needs.ts";
+import { command, PYTHON } from "./needs.ts";
 import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, names, nonce, ownerOf, recordIn, sleeper } from "./pid_files.ts";
 
@@ -106,7 +106,7 @@ const OBSTACLES: Record<string, (file: string, place: Place) => void> = {
   "dangling symlink": (file, { path }) => symlinkSync(path("missing"), file),
   FIFO: (file) => void execFileSync("mkfifo", [file]),
   socket: (file) =>
-    void execFileSync(command("python3"), [
+    void execFileSync(command(PYTHON), [
       "-c",
       "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])",
       file,

@@ -12,6 +12,7 @@ import { failure, partyOf } from "./lockers.ts";
 import { timeoutError } from "../src/record/messages.ts";
 import { type HolderFields, LockHolder } from "../src/record/record.ts";
 import { deadOwner, kinds, leave, names, nonce, ownerOf, sleeper } from "./pid_files.ts";
+import { PYTHON } from "./needs.ts";
 
 const BACKENDS = ["flock", "pidfile"] as const;
 
@@ -127,7 +128,7 @@ test("acquire() in no runtime advises to end the process of a dead holder's reco
 test("tryAcquire() by kernel that is refused by a live PID file makes nothing, not even for a moment", async (place) => {
   const { dir, path, child } = place;
   leave(path("a.lock.pid"), ownerOf(sleeper(place)));
-  const events = child("python3", ["-uSEc", WATCH, dir]);
+  const events = child(PYTHON, ["-uSEc", WATCH, dir]);
   assertEquals(await events.line(), "watching");
   for (const kind of kinds) {
     const user = await place.agent(kind);

@@ -6,6 +6,7 @@ import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { FLOCKS } from "../flocks.ts";
 import { type Child, type Place, test, within } from "../harness.ts";
+import { PYTHON } from "../needs.ts";
 
 type Kind = keyof typeof FLOCKS;
 const OURS = ["deno", "bun", "node26"] as const satisfies Kind[];
@@ -133,7 +134,7 @@ for (const kind of OURS) {
   test(`flock in ${kind} hands on both ends of a pipe, as make's job server gives them`, async (place) => {
     const parent = "import os, subprocess, sys; r, w = os.pipe(); " +
       "subprocess.run(sys.argv[1:] + [f'/proc/self/fd/{n}' for n in (r, w)], pass_fds=(r, w))";
-    const make = place.child("python3", ["-c", parent, ...FLOCKS[kind](), "lock", "readlink"], { cwd: place.dir });
+    const make = place.child(PYTHON, ["-c", parent, ...FLOCKS[kind](), "lock", "readlink"], { cwd: place.dir });
     const end = await within(20_000, make.line());
     assertMatch(end, /^pipe:/);
     assertEquals(await within(20_000, make.line()), end);

@@ -7,6 +7,7 @@ import { Lock } from "../../mod.ts";
 import { assertKeeps, CLI, type CliKind, FFI_KINDS, start } from "../cli.ts";
 import { type Child, test, within } from "../harness.ts";
 import { onTerminal } from "../terminal.ts";
+import { PYTHON } from "../needs.ts";
 
 const KINDS = [...FFI_KINDS, "node20"] as const satisfies CliKind[];
 
@@ -16,7 +17,7 @@ const send = ({ pid }: Child, signal: NodeJS.Signals) => void process.kill(pid, 
 const SIGNALS = ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM"] as const;
 
 /** Tells of each signal; of TERM it ends. */
-const TELLING = ["python3", fromFileUrl(new URL("../fixtures/telling.py", import.meta.url))];
+const TELLING = [PYTHON, fromFileUrl(new URL("../fixtures/telling.py", import.meta.url))];
 
 const exists = (pid: number) => {
   try {

@@ -3,9 +3,9 @@ import { mkdirSync, readdirSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { join, toFileUrl } from "@std/path";
-import { Lock, type LockOptions, LockTimeoutError } from "../mod.ts";
-import { pause, Wait } from "../src/wait/wait.ts";
-import { AgentError, mustBlock, type Place, test, within } from "./harness.ts";
+import { Lock, type LockOptions, LockTimeoutError } from "../../mod.ts";
+import { pause, Wait } from "../../src/wait/wait.ts";
+import { AgentError, mustBlock, type Place, test, within } from "../harness.ts";
 
 /** An agent that holds the lock. */
 async function held({ path, agent }: Place) {
