@@ -40,7 +40,7 @@ for (const [how, go, loses] of WAYS_TO_GO) {
       holder.release();
     }
     for (let served = 0; waiting.size > 0; served++) {
-      const inside = await within(10_000, anyone());
+      const inside = await within(60_000, anyone());
       waiting.delete(inside);
       if (served === 0 && loses) {
         // The one who lost it is told so, and leaves the new holder's file alone.

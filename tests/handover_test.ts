@@ -51,7 +51,7 @@ for (const backend of ["flock", "pidfile"] as const) {
     test(`acquire({ signalHolder }) gets the lock from a holder in ${kind} that drains at the signal (${backend})`, async (place) => {
       const holder = await holding(place, kind, { backend });
       const lock = new Lock(place.path(), { backend });
-      assertEquals(await within(10_000, lock.acquire(SIGTERM)), lock);
+      assertEquals(await within(60_000, lock.acquire(SIGTERM)), lock);
       await counts(holder, 1);
       assertEquals([lock.held, await holder.call("held", { name: "lock" })], [true, false]);
       lock.release();
@@ -75,7 +75,7 @@ for (const backend of ["flock", "pidfile"] as const) {
 test("run({ signalHolder }) gets the lock too, and acquire() sends nothing where it is free", async (place) => {
   const holder = await holding(place, ownKind);
   const lock = new Lock(place.path());
-  assertEquals(await within(10_000, lock.run(() => "done", SIGTERM)), "done");
+  assertEquals(await within(60_000, lock.run(() => "done", SIGTERM)), "done");
   await lock.acquire(SIGTERM);
   lock.release();
   await counts(holder, 1);
@@ -87,7 +87,7 @@ test("acquire({ signalHolder }) sends another signal by its name, and gets the l
   assertEquals(await holder.tryAcquire(), true);
   const stale: number[] = [];
   const lock = new Lock(place.path(), { onStale: ({ pid }) => stale.push(pid) });
-  await within(10_000, lock.acquire({ signalHolder: "SIGUSR2" }));
+  await within(60_000, lock.acquire({ signalHolder: "SIGUSR2" }));
   assertEquals([(await holder.ended).signal, stale], ["SIGUSR2", [holder.pid]]);
 });
 
@@ -126,7 +126,7 @@ test("acquire({ signalHolder }) never signals whoever merely has the number of a
   leave(path("kernel"), ownerOf(sleep, { startTime: "1" }));
   for (const name of ["reused", "thread", "booted", "kernel"]) {
     const lock = new Lock(path(name), { backend: name === "kernel" ? "flock" : "pidfile", onStale: () => {} });
-    await within(5_000, lock.acquire(SIGTERM));
+    await within(60_000, lock.acquire(SIGTERM));
     lock.release();
   }
   assertEquals([isAlive(sleep), isAlive(thread)], [true, true]);

@@ -20,7 +20,7 @@ const look = (agent: Agent, path: string): Promise<Look> => agent.call("look", {
 
 /** A program that has the lock and says so; it ends when its input does. */
 async function granted(child: Child): Promise<Child> {
-  assertEquals(await within(10_000, child.line()), "granted", child.errors);
+  assertEquals(await within(60_000, child.line()), "granted", child.errors);
   return child;
 }
 const SAYS_SO = ["sh", "-c", "echo granted; cat"];
@@ -288,7 +288,7 @@ test("inspect() does not take another PID namespace's record for that of a holde
     const [name, fields, isIts] of [["blind", BLIND, true], ["there", { pidNamespace: "4026539999" }, false]] as const
   ) {
     const holder = child("flock", ["-F", path(name), "sh", "-c", "echo granted; exec cat"]);
-    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    assertEquals(await within(60_000, holder.line()), "granted", holder.errors);
     const record = ownerOf(holder.pid, fields);
     leave(path(name), record);
     const status = Lock.inspect(path(name));
@@ -395,7 +395,7 @@ test("inspect() throws LockError for what is no regular file, and does not wait 
     assertStringIncludes(error.message, `Cannot inspect ${JSON.stringify(path(name))}: `);
     assertEquals([error.path, error.code], [path(name), code]);
     for (const user of agents) {
-      const refused = await failure(within(10_000, look(user, path(name))));
+      const refused = await failure(within(60_000, look(user, path(name))));
       assertEquals([refused.name, refused.code], ["LockError", code], `${user.kind}, ${name}`);
     }
   }

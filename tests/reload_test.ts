@@ -80,7 +80,7 @@ async function reload({ path, child }: Place, [command, ...args]: string[], opti
     save(version);
     await Promise.race([next, new Promise((resolve) => setTimeout(resolve, pause))]);
   }
-  return { first, second: await within(1_000, next), watcher };
+  return { first, second: await within(60_000, next), watcher };
 }
 
 /** The next version has it: another Lock object is refused, and the kernel names its process. */

@@ -21,7 +21,7 @@ const states = (directory: string, statuses: LockStatus[]) =>
 /** flock(1) that has a lock; it ends when its input does. */
 async function byFlock({ child }: Place, path: string, ...options: string[]): Promise<number> {
   const command = child("flock", [...options, path, "sh", "-c", "echo granted; cat"]);
-  assertEquals(await within(10_000, command.line()), "granted", command.errors);
+  assertEquals(await within(60_000, command.line()), "granted", command.errors);
   return command.pid;
 }
 

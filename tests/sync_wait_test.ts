@@ -65,7 +65,7 @@ for (const sync of [true, false]) {
     const [, waiter] = await pair(place);
     const done = await waits(waiter, { sync });
     await waiter.kill("SIGINT");
-    assertEquals(await within(10_000, waiter.ended), { code: null, signal: "SIGINT" });
+    assertEquals(await within(60_000, waiter.ended), { code: null, signal: "SIGINT" });
     await done().then(() => assert(false, "it ended"), () => {});
   });
 
@@ -77,7 +77,7 @@ for (const sync of [true, false]) {
     await shower(waiter.pid, ["SIGUSR1", "SIGCHLD"], 1_000);
     const { result, took } = await late();
     assertEquals(result, "ETIMEDOUT");
-    assert(took >= 499 && took < 5_000, `${took} ms`);
+    assert(took >= 499 && took < 50_000, `${took} ms`);
 
     const granted = await waits(waiter, { sync });
     await shower(waiter.pid, ["SIGUSR1", "SIGCHLD"], 500);
@@ -115,7 +115,7 @@ test("acquireSync() lets a JavaScript handler of SIGINT run when the wait is ove
     assertEquals(result, granted ? "granted" : "ETIMEDOUT");
     if (!granted) assert(took >= 499, `the signal ended the wait after ${performance.now() - before} ms`);
     assertEquals(seen, { SIGINT: Number(granted) }); // that of this wait is still to come
-    await within(10_000, seenBy(waiter, 1 + Number(granted)));
+    await within(60_000, seenBy(waiter, 1 + Number(granted)));
   }
   await waiter.release();
 });
@@ -128,7 +128,7 @@ test("acquire() lets a JavaScript handler of SIGINT run during the wait, and goe
   const granted = await mustBlock(done());
   await holder.release();
   assertEquals((await granted.done()).result, "granted");
-  await within(10_000, seenBy(waiter, 1));
+  await within(60_000, seenBy(waiter, 1));
 });
 
 for (const sync of [true, false]) {
@@ -159,7 +159,7 @@ test("acquireSync() in a Worker lets the main thread work meanwhile, and end the
     assertEquals(await waiter.call("held", { name: "lock" }), false);
     const ended = end === "SIGINT" ? (await waiter.kill(end), waiter.ended) : waiter.die(end);
     const expected = end === "SIGINT" ? { code: null, signal: "SIGINT" } : { code: 0, signal: null };
-    assertEquals(await within(10_000, ended), expected);
+    assertEquals(await within(60_000, ended), expected);
     await holder.release();
   }
 });

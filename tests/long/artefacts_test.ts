@@ -12,11 +12,11 @@ test("deno task compile makes one executable that does the same", async ({ child
   const run = child(new URL("dist/holdfast", here).pathname, ["run", path(), "sh", "-c", "echo $PPID; cat; exit 3"], {
     cwd: dir,
   });
-  assertEquals(await within(20_000, run.line()), String(run.pid));
+  assertEquals(await within(60_000, run.line()), String(run.pid));
   const second = child(new URL("dist/holdfast", here).pathname, ["doctor", dir], { cwd: dir });
-  assert([0, 1].includes((await within(20_000, second.ended)).code ?? -1), second.errors);
+  assert([0, 1].includes((await within(60_000, second.ended)).code ?? -1), second.errors);
   run.close();
-  assertEquals(await within(20_000, run.ended), { code: 3, signal: null }, run.errors);
+  assertEquals(await within(60_000, run.ended), { code: 3, signal: null }, run.errors);
 });
 
 test("deno task npm makes a package whose command holdfast works in Node 20", async ({ child, dir, path }) => {
@@ -31,5 +31,5 @@ test("deno task npm makes a package whose command holdfast works in Node 20", as
   const install = child("npm", ["install", "--silent", "--no-audit", "--no-fund", "--offline", tarball], { cwd: dir });
   assertEquals((await within(60_000, install.ended)).code, 0, install.errors);
   const run = child(node20, [path("node_modules/.bin/holdfast"), "run", path(), "sh", "-c", "exit 3"], { cwd: dir });
-  assertEquals((await within(20_000, run.ended)).code, 3, run.errors);
+  assertEquals((await within(60_000, run.ended)).code, 3, run.errors);
 });

@@ -58,7 +58,7 @@ sys.stdin.read()`;
     ]
   ) {
     const holder = child(command, args);
-    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    assertEquals(await within(60_000, holder.line()), "granted", holder.errors);
     add(name, [holder.pid], { recorded: false });
   }
   for (const kind of ["deno", "bun", "node26", "node20"] as const) {

@@ -93,7 +93,7 @@ for (const timeout of [0, -0, 0.5, 1, 60.5]) {
     ];
     for (const call of calls) {
       const start = performance.now();
-      const error = await within(10_000, assertRejects(call, LockTimeoutError));
+      const error = await within(60_000, assertRejects(call, LockTimeoutError));
       // A timer may be a millisecond early by this clock.
       assert(performance.now() - start >= timeout - 1, `after ${performance.now() - start} ms`);
       assertStringIncludes(error.message, `Cannot acquire ${JSON.stringify(place.path())} ${words}: held by pid `);

@@ -227,7 +227,7 @@ function faults({ path, target, right, means }: Cell, outcomes: Outcomes, touche
     const expected = right[call as keyof Outcomes]; // the cast: those are its keys
     if (expected && !expected.includes(value)) found.push(`${call}: ${value}, and not ${expected}`);
     // A call that waits for the other end of a FIFO never comes back.
-    if (took > 20_000 * SLOW) found.push(`${call}: ${took} ms`);
+    if (took > 100_000 * SLOW) found.push(`${call}: ${took} ms`);
   }
   if (touched || readFileSync(target, "utf8") !== "precious\n") found.push("its target was opened, or written");
   if (existsSync(`${target}.missing`)) found.push("what the dangling link leads to was made");

@@ -66,8 +66,8 @@ const CASES: Record<string, [Kind, (dir: string) => AgentOptions, way: RegExp]> 
 async function twoExclude({ agent, dir, path }: Place, kind: Kind, options: AgentOptions, way: RegExp): Promise<void> {
   const [holder, other] = [await agent(kind, { ...options, cwd: dir }), await agent(kind, { ...options, cwd: dir })];
   for (const each of [holder, other]) await each.lock(path(), { backend: "flock" });
-  assertEquals(await within(20_000, holder.tryAcquire()), true);
-  assertEquals(await within(20_000, other.tryAcquire()), false);
+  assertEquals(await within(60_000, holder.tryAcquire()), true);
+  assertEquals(await within(60_000, other.tryAcquire()), false);
   assert(way.test((await holder.call("backend", { name: "lock" })).reason), `it should lock by ${way}`);
 }
 
