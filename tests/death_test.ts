@@ -39,8 +39,8 @@ const send = (child: Agent, name: string) => process.kill(child.pid, name);
 async function end(holder: Agent, how: string): Promise<number | string | null> {
   if (how.startsWith("SIG")) send(holder, how);
   else if (how === "return") holder.close(); // its event loop has nothing left to wait for
-  else await within(10_000, holder.die(how));
-  const { code, signal } = await within(10_000, holder.ended);
+  else await within(60_000, holder.die(how));
+  const { code, signal } = await within(60_000, holder.ended);
   return signal ?? code;
 }
 
@@ -129,7 +129,7 @@ for (const kind of kinds) {
     test(`import leaves ${name} its default in ${kind}`, async ({ freshAgent: agent }) => {
       const importer = await agent(kind);
       send(importer, name);
-      assertEquals(await within(10_000, importer.ended), { code: null, signal: name });
+      assertEquals(await within(60_000, importer.ended), { code: null, signal: name });
     });
   }
 
@@ -139,7 +139,7 @@ for (const kind of kinds) {
     assertEquals(await former.tryAcquire(), true);
     await former.release();
     send(former, "SIGINT");
-    assertEquals(await within(10_000, former.ended), { code: null, signal: "SIGINT" });
+    assertEquals(await within(60_000, former.ended), { code: null, signal: "SIGINT" });
     assertEquals(readFileSync(path(), "utf8"), "");
   });
 }

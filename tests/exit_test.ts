@@ -25,7 +25,7 @@ for (const kind of kinds) {
       assertEquals(new Lock(path(how), FLOCK).tryAcquire(), false);
     }
     writeFileSync(path("go"), "");
-    assertEquals((await within(10_000, ending)).code, 0, holder.errors);
+    assertEquals((await within(60_000, ending)).code, 0, holder.errors);
     const after = JSON.parse(readFileSync(path("after"), "utf8"));
     const held = { release: false, dispose: false };
     assertEquals(after, { given: ["nothing", "nothing"], second: "nothing", held });
@@ -50,7 +50,7 @@ for (const kind of kinds) {
     assertEquals(next.tryAcquire(), true); // what dispose must not touch
     const theirs = readFileSync(path("a.lock.pid"), "utf8");
     writeFileSync(path("go"), "");
-    assertEquals((await within(10_000, ending)).code, 0, holder.errors);
+    assertEquals((await within(60_000, ending)).code, 0, holder.errors);
     const after = JSON.parse(readFileSync(path("after"), "utf8"));
     assertEquals(after, { given: ["nothing"], second: "nothing", held: { lock: false } });
     assertEquals(readFileSync(path("a.lock.pid"), "utf8"), theirs);
@@ -62,7 +62,7 @@ for (const kind of kinds) {
     for (const [how, { backend }] of [["return", FLOCK], ["exit", FLOCK], ["exit", PIDFILE]] as const) {
       const file = path(backend + how);
       const options = { backend };
-      const seen = await within(10_000, owner.call("deed", { deed: "worker", path: file, options, how }));
+      const seen = await within(60_000, owner.call("deed", { deed: "worker", path: file, options, how }));
       assertEquals(seen, { granted: true, meanwhile: false }, `${backend}, ${how}`);
       await owner.lock(file, options);
       assertEquals(await owner.tryAcquire(), true, `${backend}, ${how}`);

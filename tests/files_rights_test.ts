@@ -79,7 +79,7 @@ test("tryAcquire() refuses a FIFO that may only be read, without waiting for its
   const { path } = place;
   execFileSync("mkfifo", ["-m", "444", path()]);
   for (const party of await strangers(place)) {
-    const error = await failure(within(10_000, (await party.lockAt(path())).tryAcquire()));
+    const error = await failure(within(60_000, (await party.lockAt(path())).tryAcquire()));
     assertEquals(error.name, "LockError", party.kind);
     assertStringIncludes(error.message, "it is a fifo, and a lock file must be a regular file");
   }

@@ -11,7 +11,7 @@ import { until } from "./pid_files.ts";
 /** flock(1) is a process a try: fewer tell as much. */
 const often = (kind: string, times: number) => kind === "node20" ? times / 50 : times;
 
-test("tryAcquire() leaves as many descriptors open as before, after 5,000 refused tries", async (place) => {
+test("tryAcquire() leaves as many descriptors open as before, after 1,000 refused tries", async (place) => {
   const { dir, path, agent } = place;
   const holder = await agent();
   await holder.lock(path());
@@ -20,7 +20,7 @@ test("tryAcquire() leaves as many descriptors open as before, after 5,000 refuse
     const lock = await party.lockAt(path());
     assertEquals(await lock.tries(10), 0); // loads what is loaded at the first use
     const before = openDescriptors(lock.pid).length;
-    assertEquals(await lock.tries(often(party.kind, 5000)), 0);
+    assertEquals(await lock.tries(often(party.kind, 1000)), 0);
     // The last one keeps its file for the next, for a second.
     assert(openIn(dir, lock.pid) <= 1, party.kind);
     await until("it is closed", () => openIn(dir, lock.pid) === 0);
@@ -30,7 +30,7 @@ test("tryAcquire() leaves as many descriptors open as before, after 5,000 refuse
   }
 });
 
-test("tryAcquire() leaves no descriptor open after 1,000 tries that failed with an error", async (place) => {
+test("tryAcquire() leaves no descriptor open after 300 tries that failed with an error", async (place) => {
   const { dir, path } = place;
   execFileSync("mkfifo", [path("fifo")]);
   mkdirSync(path("directory"));
@@ -40,7 +40,7 @@ test("tryAcquire() leaves no descriptor open after 1,000 tries that failed with 
   for (const party of await parties(place)) {
     for (const name of ["fifo", "directory", "behind/a.lock"]) {
       const lock = await party.lockAt(path(name));
-      for (let i = 0; i < often(party.kind, 1000); i++) {
+      for (let i = 0; i < often(party.kind, 300); i++) {
         assertEquals((await failure(lock.tryAcquire())).name, "LockError");
       }
       assertEquals(openIn(dir, lock.pid), 0, `${party.kind}: ${name}`);
@@ -50,7 +50,7 @@ test("tryAcquire() leaves no descriptor open after 1,000 tries that failed with 
   }
 });
 
-test("tryAcquire() leaves bytes, mode and all times as they are, after 1,000 refused tries", async (place) => {
+test("tryAcquire() leaves bytes, mode and all times as they are, after 200 refused tries", async (place) => {
   const { dir, path, agent } = place;
   const holder = await agent();
   await holder.lock(path());
@@ -59,7 +59,7 @@ test("tryAcquire() leaves bytes, mode and all times as they are, after 1,000 ref
   const before = snapshot(path());
   const folder = snapshot(dir);
   for (const party of await parties(place)) {
-    assertEquals(await (await party.lockAt(path())).tries(often(party.kind, 1000)), 0);
+    assertEquals(await (await party.lockAt(path())).tries(often(party.kind, 200)), 0);
     assertEquals(snapshot(path()), before, party.kind);
   }
   assertEquals(readFileSync(path()), bytes);

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
 import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs, needsPermission } from "./needs.ts";
+import { needs, needsPermission, PYTHON } from "./needs.ts";
 import { failure } from "./lockers.ts";
 import {
   asNobody,
@@ -62,7 +62,7 @@ for (const backend of ["flock", "pidfile"] as const) {
     test(`acquire({ signalHolder }) gets the lock from a holder in ${kind} that drains at the signal (${backend})`, async (place) => {
       const holder = await holding(place, kind, { backend });
       const lock = new Lock(place.path(), { backend });
-      assertEquals(await within(10_000, lock.acquire(SIGTERM)), lock);
+      assertEquals(await within(60_000, lock.acquire(SIGTERM)), lock);
       await counts(holder, 1);
       assertEquals([lock.held, await holder.call("held", { name: "lock" })], [true, false]);
       lock.release();
@@ -101,7 +101,7 @@ for (const backend of ["flock", "pidfile"] as const) {
 test("run({ signalHolder }) gets the lock too, and acquire() sends nothing where it is free", async (place) => {
   const holder = await holding(place, ownKind);
   const lock = new Lock(place.path());
-  assertEquals(await within(10_000, lock.run(() => "done", SIGTERM)), "done");
+  assertEquals(await within(60_000, lock.run(() => "done", SIGTERM)), "done");
   await lock.acquire(SIGTERM);
   lock.release();
   await counts(holder, 1);
@@ -113,7 +113,7 @@ test("acquire({ signalHolder }) sends another signal by its name, and gets the l
   assertEquals(await holder.tryAcquire(), true);
   const stale: number[] = [];
   const lock = new Lock(place.path(), { onStale: ({ pid }) => stale.push(pid) });
-  await within(10_000, lock.acquire({ signalHolder: "SIGUSR2" }));
+  await within(60_000, lock.acquire({ signalHolder: "SIGUSR2" }));
   assertEquals([(await holder.ended).signal, stale], ["SIGUSR2", [holder.pid]]);
 });
 
@@ -152,7 +152,7 @@ test("acquire({ signalHolder }) never signals whoever merely has the number of a
   leave(path("kernel"), ownerOf(sleep, { startTime: "1" }));
   for (const name of ["reused", "thread", "booted", "kernel"]) {
     const lock = new Lock(path(name), { backend: name === "kernel" ? "flock" : "pidfile", onStale: () => {} });
-    await within(5_000, lock.acquire(SIGTERM));
+    await within(60_000, lock.acquire(SIGTERM));
     lock.release();
   }
   assertEquals([isAlive(sleep), isAlive(thread)], [true, true]);
@@ -181,7 +181,7 @@ test("acquire({ signalHolder }) never signals a holder that cannot be verified, 
     assertEquals([error.path, error.holder?.pid], [path(name), sleep], name);
   });
   // Programs that lock without a record; also beside the record of a process that lives and has nothing to do with it.
-  const python = child("python3", [fromFileUrl(new URL("fixtures/contender.py", import.meta.url)), path("python")]);
+  const python = child(PYTHON, [fromFileUrl(new URL("fixtures/contender.py", import.meta.url)), path("python")]);
   python.write("exclusive\n");
   assertEquals(await python.line(), "granted");
   leave(path("flock"), ownerOf(sleep));

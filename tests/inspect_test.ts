@@ -8,7 +8,7 @@ import { placeOf } from "../src/record/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
 import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { needs, PYTHON } from "./needs.ts";
 import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
 
@@ -20,13 +20,13 @@ const look = (agent: Agent, path: string): Promise<Look> => agent.call("look", {
 
 /** A program that has the lock and says so; it ends when its input does. */
 async function granted(child: Child): Promise<Child> {
-  assertEquals(await within(10_000, child.line()), "granted", child.errors);
+  assertEquals(await within(60_000, child.line()), "granted", child.errors);
   return child;
 }
 const SAYS_SO = ["sh", "-c", "echo granted; cat"];
 const byFlock = ({ child }: Place, path: string, ...options: string[]) =>
   granted(child("flock", [...options, path, ...SAYS_SO]));
-const PYTHON = `import fcntl, sys
+const SCRIPT = `import fcntl, sys
 file = open(sys.argv[1], "a")
 fcntl.flock(file, fcntl.LOCK_EX)
 print("granted", flush=True)
@@ -146,7 +146,7 @@ test("inspect() names flock(1) by its PID and command, and its child where it ha
 });
 
 test("inspect() names Python that holds it by fcntl.flock", async ({ path, child }) => {
-  const python = await granted(child("python3", ["-SEc", PYTHON, path()]));
+  const python = await granted(child(PYTHON, ["-SEc", SCRIPT, path()]));
   const status = Lock.inspect(path());
   assertEquals([status.state, status.mode, pids(status)], ["held", "exclusive", [python.pid]], status.reason);
   assertStringIncludes(`${status.holder?.command}`, `fcntl.flock(file, fcntl.LOCK_EX)`);
@@ -288,7 +288,7 @@ test("inspect() does not take another PID namespace's record for that of a holde
     const [name, fields, isIts] of [["blind", BLIND, true], ["there", { pidNamespace: "4026539999" }, false]] as const
   ) {
     const holder = child("flock", ["-F", path(name), "sh", "-c", "echo granted; exec cat"]);
-    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    assertEquals(await within(60_000, holder.line()), "granted", holder.errors);
     const record = ownerOf(holder.pid, fields);
     leave(path(name), record);
     const status = Lock.inspect(path(name));
@@ -395,7 +395,7 @@ test("inspect() throws LockError for what is no regular file, and does not wait 
     assertStringIncludes(error.message, `Cannot inspect ${JSON.stringify(path(name))}: `);
     assertEquals([error.path, error.code], [path(name), code]);
     for (const user of agents) {
-      const refused = await failure(within(10_000, look(user, path(name))));
+      const refused = await failure(within(60_000, look(user, path(name))));
       assertEquals([refused.name, refused.code], ["LockError", code], `${user.kind}, ${name}`);
     }
   }

@@ -145,7 +145,7 @@ for (const kind of kinds) {
       start("die", BACKENDS),
     ]);
     for (const name of disposed) await exits.call("disposeAtExit", { name });
-    assertEquals((await within(10_000, exits.die("process.exit"))).code, 0, exits.errors);
+    assertEquals((await within(60_000, exits.die("process.exit"))).code, 0, exits.errors);
     await dies.kill();
     for (const name of [...BACKENDS, ...disposed]) {
       assertEquals(eventsOf(history(path(`exit${name}`))), ["acquired", "released"], name);
@@ -167,7 +167,7 @@ for (const kind of kinds) {
       assertEquals([stale.holder?.pid, stale.pid], [dies.pid, process.pid]);
     }
     returns.close();
-    assertEquals((await within(10_000, returns.ended)).code, 0, returns.errors);
+    assertEquals((await within(60_000, returns.ended)).code, 0, returns.errors);
     for (const name of BACKENDS) assertEquals(eventsOf(history(path(`return${name}`))), ["acquired", "released"], name);
   });
 }
@@ -214,9 +214,9 @@ async function unwritable({ agent, path }: Place, cases: readonly Unwritable[], 
       const file = path(`${how} ${kind}.lock`);
       await holder.lock(file, { journal: journals[i] });
       for (let times = 0; times < 3; times++) {
-        assertEquals(await within(5_000, holder.tryAcquire()), true, how);
+        assertEquals(await within(60_000, holder.tryAcquire()), true, how);
         assertEquals(new Lock(file).tryAcquire(), false, how);
-        await within(5_000, holder.release());
+        await within(60_000, holder.release());
       }
     }
     assertEquals((await holder.die("process.exit")).code, 0);

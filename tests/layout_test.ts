@@ -147,8 +147,8 @@ test("import does nothing: no handler, no timer, no dlopen, and the process ends
   const flags = ownKind === "deno" ? ["run", "-A", "--quiet"] : [];
   const module = new URL("../mod.ts", import.meta.url).href;
   const importer = child(process.execPath, [...flags, here("fixtures/import.mjs"), module, path()]);
-  const { afterwards, ...rest } = JSON.parse(await within(20_000, importer.line()));
+  const { afterwards, ...rest } = JSON.parse(await within(60_000, importer.line()));
   assertEquals(rest, { duringImport: [], listeners: [], added: [], constructed: 0 });
   assertEquals(afterwards, true, "not even acquireSync() was seen doing anything");
-  assertEquals(await within(20_000, importer.ended), { code: 0, signal: null });
+  assertEquals(await within(60_000, importer.ended), { code: 0, signal: null });
 });

@@ -13,7 +13,7 @@ test("acquire() shared is granted though another object of its thread holds the 
   a.acquireSync();
   const again = await mustBlock(a.acquire());
   for (const options of [{ timeout: 0 }, { timeout: 60_000 }, {}]) {
-    await within(10_000, b.acquire(options));
+    await within(60_000, b.acquire(options));
     b.release();
   }
   const error = await assertRejects(() => new Lock(path()).acquire({ timeout: 0 }), LockTimeoutError);
@@ -35,7 +35,7 @@ test("acquire() with a timeout of 0 is granted whenever tryAcquire() would be, a
 test("acquire() shared does not wait for a writer of its own thread that waits", async ({ path }) => {
   const first = shared(path()).acquireSync();
   const writer = await mustBlock(new Lock(path()).acquire());
-  const second = await within(10_000, shared(path()).acquire()); // the task of `first`, perhaps, which then would never release
+  const second = await within(60_000, shared(path()).acquire()); // the task of `first`, perhaps, which then would never release
   first.release();
   await mustBlock(writer.done());
   second.release();
@@ -56,7 +56,7 @@ test("acquire() serves callers of the object that holds and of others in the ord
   const blocked = await mustBlock(Promise.race(all));
   a.release();
   await blocked.done();
-  await within(10_000, Promise.all(all));
+  await within(60_000, Promise.all(all));
   assertEquals(served, ["a1", "b1", "a2", "b2"]);
 });
 
@@ -66,11 +66,11 @@ test("acquire() shared is granted when the object of the waiter before it has go
   const [first, second] = [a.acquire(), b.acquire()];
   holder.release();
   assertEquals(a.tryAcquire(), true); // before the waiters have their turn, and before either watches the file
-  await within(10_000, second); // though the one before it waits for `a`, which is held
+  await within(60_000, second); // though the one before it waits for `a`, which is held
   assertEquals([a.held, b.held], [true, true]);
   b.release();
   a.release();
-  (await within(10_000, first)).release();
+  (await within(60_000, first)).release();
 });
 
 test("acquire() is granted when a subscriber of holdfast:waiting releases the object that it waits for", async ({ path }) => {
@@ -79,7 +79,7 @@ test("acquire() is granted when a subscriber of holdfast:waiting releases the ob
   const release = () => lock.held && lock.release();
   waiting.subscribe(release);
   try {
-    await within(10_000, lock.acquire());
+    await within(60_000, lock.acquire());
   } finally {
     waiting.unsubscribe(release);
   }
@@ -91,10 +91,10 @@ test("acquire() of a reentrant object that has got the lock meanwhile does not w
   const lock = new Lock(path(), { reentrant: true });
   const [first, other, second] = [lock.acquire(), new Lock(path()).acquire(), lock.acquire()];
   holder.release();
-  await within(10_000, Promise.all([first, second]));
+  await within(60_000, Promise.all([first, second]));
   lock.release();
   lock.release();
-  (await within(10_000, other)).release();
+  (await within(60_000, other)).release();
 });
 
 test("acquire() of a reentrant object that does not hold the lock tries no sooner than those before it", async ({ path }) => {
@@ -136,10 +136,10 @@ test("acquire({ signalHolder }) signals the holder though another waiter of its 
   const controller = new AbortController();
   const first = await mustBlock(new Lock(path()).acquire({ signal: controller.signal }));
   const asks = new Lock(path()).acquire({ signalHolder: "SIGTERM", timeout: 60_000 });
-  await within(20_000, holder.ended);
+  await within(60_000, holder.ended);
   controller.abort(new Error("on purpose"));
   await first.done().then((lock) => lock.release(), () => {});
-  (await within(20_000, asks)).release();
+  (await within(60_000, asks)).release();
 });
 
 test("acquire() tells how long it waited, also of a waiter that was never refused", async ({ path }) => {
@@ -156,7 +156,7 @@ test("acquire() tells how long it waited, also of a waiter that was never refuse
     const blocked = await mustBlock(Promise.race(all));
     holder.release();
     await blocked.done();
-    await within(10_000, Promise.all(all));
+    await within(60_000, Promise.all(all));
   } finally {
     acquired.unsubscribe(note);
   }

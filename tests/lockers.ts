@@ -4,6 +4,7 @@
  */
 import { execFileSync } from "node:child_process";
 import {
+  lstatSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -20,6 +21,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { Lock, type LockOptions } from "../mod.ts";
 import { type Agent, type AgentOptions, type Child, type Kind, type Place, within } from "./harness.ts";
 import { until } from "./pid_files.ts";
+import { PYTHON } from "./needs.ts";
 
 /** A lock, wherever it is. What `Lock` throws is what the promise rejects with, or its AgentError. */
 export interface Locker {
@@ -104,10 +106,18 @@ export interface Snapshot {
   readonly changed: string;
 }
 
-/** What `stat(1)` says of a file, because not every runtime's own has nanoseconds. */
+/** Deno has times to the millisecond or the second only. Node takes 50 ms to start stat(1), which tests do for each file. */
+function statOf(path: string): string[] {
+  if (process.versions.deno) {
+    return execFileSync("stat", ["-c", "%a|%s|%i|%x|%y|%z", path], { encoding: "utf8" }).trim().split("|");
+  }
+  const { mode, size, ino, atimeNs, mtimeNs, ctimeNs } = lstatSync(path, { bigint: true });
+  return [(mode & 0o7777n).toString(8), ...[size, ino, atimeNs, mtimeNs, ctimeNs].map(String)];
+}
+
+/** What the system says of a file. */
 export function snapshot(path: string): Snapshot {
-  const text = execFileSync("stat", ["-c", "%a|%s|%i|%x|%y|%z", path], { encoding: "utf8" });
-  const [mode, size, inode, accessed, modified, changed] = text.trim().split("|");
+  const [mode, size, inode, accessed, modified, changed] = statOf(path);
   return { mode, size, inode, accessed, modified, changed };
 }
 
@@ -241,7 +251,7 @@ sys.stdin.readline()`;
 
 /** Another program that has a lease (fcntl(2), F_SETLEASE) on a file. */
 export async function lease({ child }: Pick<Place, "child">, path: string, kind = "write"): Promise<Child> {
-  const lessee = child("python3", ["-uSc", LEASE, path, kind]);
+  const lessee = child(PYTHON, ["-uSc", LEASE, path, kind]);
   assertEquals(await lessee.line(), "leased");
   return lessee;
 }

@@ -41,6 +41,9 @@ export const PACKAGES: Readonly<Record<string, string>> = {
   zsh: "zsh",
 };
 
+/** The system's, where there is one: a shim of pyenv takes 0.6 s of the processor to start, and Python 0.05 s. */
+export const PYTHON = existsSync("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
+
 /** Rights, and how to see whether they are there. */
 const RIGHTS: Readonly<Record<string, () => boolean>> = {
   root: () => process.getuid?.() === 0,

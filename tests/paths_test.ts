@@ -73,7 +73,7 @@ for (const kind of kinds) {
     for (const backend of ["flock", "pidfile"]) {
       const user = await agent(kind);
       const options = { backend };
-      const error = await failure(within(10_000, user.call("deed", { deed: "inDeletedDirectory", dir, options })));
+      const error = await failure(within(60_000, user.call("deed", { deed: "inDeletedDirectory", dir, options })));
       assertEquals([error.name, error.code], ["LockError", "ENOENT"], `${backend}: ${error.message}`);
       assert(error.message.startsWith('Cannot acquire "'), error.message);
     }

@@ -6,7 +6,7 @@ import { assertEquals } from "@std/assert";
 import { encode, type HolderFields, type LockHolder, parse } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import { type AgentOptions, type Kind, ownKind, type Place } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { needs, PYTHON } from "./needs.ts";
 
 /** The own kind, and with it those that no run of this suite is made in. */
 export const kinds: readonly Kind[] = ownKind === "deno"
@@ -73,9 +73,9 @@ export const names = (dir: string): string[] => readdirSync(dir).sort();
 
 /** Asks again and again, for ten seconds at most. */
 export async function until(what: string, check: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000;
+  const end = performance.now() + 60_000;
   while (!check()) {
-    if (performance.now() > end) throw new Error(`not within 10 s: ${what}`);
+    if (performance.now() > end) throw new Error(`not within a minute: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }
@@ -97,7 +97,7 @@ async function twoThreads({ child }: Place, first: string): Promise<number> {
 threading.Thread(target=lambda: time.sleep(600)).start()
 print("up", flush=True)
 ${first}`;
-  const python = child("python3", ["-SEc", script]);
+  const python = child(PYTHON, ["-SEc", script]);
   await python.line();
   return python.pid;
 }

@@ -6,6 +6,7 @@ import { Lock, LockTimeoutError } from "../mod.ts";
 import { type Child, mustBlock, type Place, test } from "./harness.ts";
 import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
 import { kinds, leave, names, ownerOf, sleeper } from "./pid_files.ts";
+import { PYTHON } from "./needs.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 const FLOCK = { backend: "flock" } as const;
@@ -83,7 +84,7 @@ const STRANGERS: Record<string, (place: Place) => Promise<Child>> = {
   },
   Python: async ({ child, path }) => {
     const script = fromFileUrl(new URL("./fixtures/contender.py", import.meta.url));
-    const holder = child("python3", [script, path()]);
+    const holder = child(PYTHON, [script, path()]);
     holder.write("exclusive\n");
     assertEquals(await holder.line(), "granted");
     return holder;

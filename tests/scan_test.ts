@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus, scan } from "../mod.ts";
 import { type Kind, ownKind, type Place, test, within } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { needs, PYTHON } from "./needs.ts";
 import { failure, openIn, snapshot } from "./lockers.ts";
 import { deadOwner, ELSEWHERE, kinds, leave, nonce } from "./pid_files.ts";
 
@@ -21,7 +21,7 @@ const states = (directory: string, statuses: LockStatus[]) =>
 /** flock(1) that has a lock; it ends when its input does. */
 async function byFlock({ child }: Place, path: string, ...options: string[]): Promise<number> {
   const command = child("flock", [...options, path, "sh", "-c", "echo granted; cat"]);
-  assertEquals(await within(10_000, command.line()), "granted", command.errors);
+  assertEquals(await within(60_000, command.line()), "granted", command.errors);
   return command.pid;
 }
 
@@ -268,7 +268,7 @@ for i in itertools.count():
 
 test("scan() does not throw while files are made, locked, replaced and deleted, and does not miss a lock that is held all the time", async ({ dir, path, child, agent }) => {
   const own = new Lock(path("held.lock")).acquireSync();
-  const [mad, viewers] = [child("python3", ["-c", CHURN, dir]), await Promise.all(kinds.map((kind) => agent(kind)))];
+  const [mad, viewers] = [child(PYTHON, ["-c", CHURN, dir]), await Promise.all(kinds.map((kind) => agent(kind)))];
   assertEquals(await mad.line(), "up", mad.errors);
   const scans = viewers.map((viewer) => viewer.call("scans", { directory: dir, milliseconds: 1_000 }));
   const end = performance.now() + 1_000;

@@ -40,7 +40,7 @@ test("acquire() shared waits for a writer, and all readers that wait get in", as
   const blocked = await mustBlock(Promise.race(readers));
   await writer.release();
   await blocked.done();
-  for (const each of await within(10_000, Promise.all(readers))) each.release();
+  for (const each of await within(60_000, Promise.all(readers))) each.release();
 });
 
 test("tryAcquire() shared is true while a writer of another process waits, also while that one is stopped", async (place) => {
@@ -60,7 +60,7 @@ test("tryAcquire() shared is true while a writer of another process waits, also 
   assertEquals([new Lock(path()).inspect().state, await second.tryAcquire()], ["free", true]);
   await second.release();
   await writer.kill("SIGCONT");
-  await within(10_000, writer.call("granted", { name: "lock" }));
+  await within(60_000, writer.call("granted", { name: "lock" }));
   await writer.release();
   assertEquals(readdirSync(place.dir), ["a.lock"]);
   await nothingOpen(place.dir);
@@ -88,15 +88,15 @@ test("acquire() shared is granted at once to whom holds it shared already in a r
   const outer = reader(path()).run(async () => {
     entered();
     await queued;
-    (await within(5_000, reader(path()).acquire())).release();
+    (await within(60_000, reader(path()).acquire())).release();
     reader(path()).runSync(() => {}, { timeout: 5_000 });
-    return await within(5_000, reader(path()).run(() => true));
+    return await within(60_000, reader(path()).run(() => true));
   });
   await inside;
   await writer.call("begin", { name: "lock" });
   go();
   const result = await outer.catch((error) => error);
-  await within(10_000, writer.call("granted", { name: "lock" }));
+  await within(60_000, writer.call("granted", { name: "lock" }));
   await writer.release();
   assertEquals(result, true);
 });
@@ -107,7 +107,7 @@ test("acquire() shared is granted to whom holds it shared already in a run(), th
   const outer = reader(path()).run(async () => {
     entered();
     await queued;
-    return await within(5_000, reader(path()).run(() => true));
+    return await within(60_000, reader(path()).run(() => true));
   });
   await inside;
   const blocked = await mustBlock(new Lock(path()).run(() => true));

@@ -13,6 +13,7 @@ import type { System } from "../src/sys/contract.ts";
 import { type Child, ownKind, type Place, test, within } from "./harness.ts";
 import { failure } from "./lockers.ts";
 import { asNobody, leave, ownerOf, recordIn, sleeper, stateOf, until } from "./pid_files.ts";
+import { PYTHON } from "./needs.ts";
 
 const SIGTERM = { signalHolder: "SIGTERM" } as const;
 const NOBODY = 65534;
@@ -62,8 +63,7 @@ test("acquire({ signalHolder }) of another user does not signal a process that h
 
 test("acquire({ signalHolder }) does not signal a process that has the file open, or had the lock, and has it no longer", async (place) => {
   const { path, child, agent } = place;
-  const python = (script: string, file: string) =>
-    child("python3", ["-uSEc", `import fcntl, os, sys\n${script}`, file]);
+  const python = (script: string, file: string) => child(PYTHON, ["-uSEc", `import fcntl, os, sys\n${script}`, file]);
   // It took the lock, and only its child has it now.
   const taker = python(
     `file = os.open(sys.argv[1], os.O_RDWR)

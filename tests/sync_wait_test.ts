@@ -53,11 +53,11 @@ for (const sync of [true, false]) {
     const [, waiter] = await pair(place);
     await (await waits(waiter, { sync, options: { timeout: 50 } }))(); // once, to load all
     const before = used(waiter.pid);
-    const done = await waits(waiter, { sync, options: { timeout: 2_000 } });
+    const done = await waits(waiter, { sync, options: { timeout: 1_000 } });
     const { result, took } = await done();
     const cpu = used(waiter.pid) - before;
     assertEquals(result, "ETIMEDOUT");
-    assert(took >= 1_999, `${took} ms`);
+    assert(took >= 999, `${took} ms`);
     assert(cpu < took / 3, `${cpu} ms of ${took} ms`); // a spin uses all it can get; what a try costs is the benchmark's
   });
 
@@ -65,7 +65,7 @@ for (const sync of [true, false]) {
     const [, waiter] = await pair(place);
     const done = await waits(waiter, { sync });
     await waiter.kill("SIGINT");
-    assertEquals(await within(10_000, waiter.ended), { code: null, signal: "SIGINT" });
+    assertEquals(await within(60_000, waiter.ended), { code: null, signal: "SIGINT" });
     await done().then(() => assert(false, "it ended"), () => {});
   });
 
@@ -77,7 +77,7 @@ for (const sync of [true, false]) {
     await shower(waiter.pid, ["SIGUSR1", "SIGCHLD"], 1_000);
     const { result, took } = await late();
     assertEquals(result, "ETIMEDOUT");
-    assert(took >= 499 && took < 5_000, `${took} ms`);
+    assert(took >= 499 && took < 50_000, `${took} ms`);
 
     const granted = await waits(waiter, { sync });
     await shower(waiter.pid, ["SIGUSR1", "SIGCHLD"], 500);
@@ -115,7 +115,7 @@ test("acquireSync() lets a JavaScript handler of SIGINT run when the wait is ove
     assertEquals(result, granted ? "granted" : "ETIMEDOUT");
     if (!granted) assert(took >= 499, `the signal ended the wait after ${performance.now() - before} ms`);
     assertEquals(seen, { SIGINT: Number(granted) }); // that of this wait is still to come
-    await within(10_000, seenBy(waiter, 1 + Number(granted)));
+    await within(60_000, seenBy(waiter, 1 + Number(granted)));
   }
   await waiter.release();
 });
@@ -128,7 +128,7 @@ test("acquire() lets a JavaScript handler of SIGINT run during the wait, and goe
   const granted = await mustBlock(done());
   await holder.release();
   assertEquals((await granted.done()).result, "granted");
-  await within(10_000, seenBy(waiter, 1));
+  await within(60_000, seenBy(waiter, 1));
 });
 
 for (const sync of [true, false]) {
@@ -138,9 +138,9 @@ for (const sync of [true, false]) {
     const tell = (timeout: number) => waiter.call("tell", { worker: "w", does: "acquire", sync, timeout });
     await tell(20); // once, to load all
     const [before, began] = [used(waiter.pid), performance.now()];
-    assertEquals(await tell(2_000), { error: "LockTimeoutError", code: "ETIMEDOUT" });
+    assertEquals(await tell(1_000), { error: "LockTimeoutError", code: "ETIMEDOUT" });
     const [cpu, took] = [used(waiter.pid) - before, performance.now() - began];
-    assert(took >= 1_999 && cpu < took / 3, `${cpu} ms of ${took} ms`);
+    assert(took >= 999 && cpu < took / 3, `${cpu} ms of ${took} ms`);
 
     const blocked = await mustBlock(tell(30_000));
     await holder.release();
@@ -159,7 +159,7 @@ test("acquireSync() in a Worker lets the main thread work meanwhile, and end the
     assertEquals(await waiter.call("held", { name: "lock" }), false);
     const ended = end === "SIGINT" ? (await waiter.kill(end), waiter.ended) : waiter.die(end);
     const expected = end === "SIGINT" ? { code: null, signal: "SIGINT" } : { code: 0, signal: null };
-    assertEquals(await within(10_000, ended), expected);
+    assertEquals(await within(60_000, ended), expected);
     await holder.release();
   }
 });

@@ -4,7 +4,7 @@ import process from "node:process";
 import { assertEquals } from "@std/assert";
 import { errnoName, messageErrno, osErrorName, reasonOf } from "../src/sys/errno.ts";
 import { test } from "./harness.ts";
-import { command } from "./needs.ts";
+import { command, PYTHON } from "./needs.ts";
 
 test("errnoName() shows a number that it does not know, and never takes it for another", () => {
   for (const platform of ["linux", "darwin", "freebsd", "android"]) {
@@ -30,7 +30,7 @@ test("messageErrno() knows what glibc's strerror(3) says of each error of flock(
   ];
   const script = "import errno, os, sys\nfor name in sys.argv[1:]: print(os.strerror(getattr(errno, name)))";
   const env = { ...process.env, LC_ALL: "C" };
-  const messages = execFileSync(command("python3"), ["-c", script, ...names], { encoding: "utf8", env }).trim().split(
+  const messages = execFileSync(command(PYTHON), ["-c", script, ...names], { encoding: "utf8", env }).trim().split(
     "\n",
   );
   assertEquals(messages.length, names.length);

@@ -150,7 +150,7 @@ test("pause() ends by its time, by wake() or by an abort, and leaves no listener
   const { controller, signal, listeners } = countedSignal();
   const timed = pause(1, signal);
   assertEquals(listeners(), 1);
-  await within(10_000, timed.done);
+  await within(60_000, timed.done);
   assertEquals(listeners(), 0);
 
   const woken = pause(LIMIT, signal);
@@ -179,6 +179,7 @@ test("block() lets the time pass, and uses none of the processor", () => {
   const [began, before] = [performance.now(), process.cpuUsage()];
   block(200);
   const used = process.cpuUsage(before);
-  assert(performance.now() - began >= 190);
-  assert(used.user + used.system < 50_000, `${used.user + used.system} µs`);
+  const took = performance.now() - began;
+  assert(took >= 190);
+  assert(used.user + used.system < took * 1_000 / 2, `${used.user + used.system} µs of ${took} ms`);
 });

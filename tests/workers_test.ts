@@ -14,7 +14,7 @@ async function threads({ freshAgent: agent, path }: Pick<Place, "freshAgent" | "
 }
 
 const telling = (process: Agent, worker: string) => (does: string, args: object = {}) =>
-  within(20_000, process.call("tell", { worker, does, ...args }));
+  within(60_000, process.call("tell", { worker, does, ...args }));
 
 for (const backend of ["flock", "pidfile"] as const) {
   test(`tryAcquire() by ${backend} keeps two threads of one process apart, both ways`, async (place) => {
@@ -87,7 +87,7 @@ for (const way of ["endWorker", "terminate"] as const) {
     const { process, stranger, tell } = await threads(place);
     assertEquals(await tell("try"), { value: true });
     assertEquals(kernelHolders(place.path()), [process.pid]);
-    await within(20_000, process.call(way, { worker: "w" }));
+    await within(60_000, process.call(way, { worker: "w" }));
 
     const free = await stranger.tryAcquire();
     const open = openIn(place.dir, process.pid);
@@ -115,7 +115,7 @@ for (const way of ["endWorker", "terminate"] as const) {
       const { pid, thread } = recordIn(place.path("a.lock.pid"));
       assert(thread !== undefined && thread !== pid, "a Worker's record has its thread");
       assertEquals([await process.tryAcquire(), await stranger.tryAcquire()], [false, false]);
-      await within(20_000, process.call(way, { worker: "w" }));
+      await within(60_000, process.call(way, { worker: "w" }));
       await until("its thread has ended", () => !existsSync(`/proc/${pid}/task/${thread}`));
       assertEquals(await next.tryAcquire(), true);
       assertEquals(recordIn(place.path("a.lock.pid")).thread, undefined);
@@ -131,7 +131,7 @@ test("acquire() says of a lock whose Worker was terminated what the runtime has 
   const alive = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
   assertMatch(alive.message, /which is this very process, by its thread \d+ \(a Worker\)/);
   const { pid, thread } = recordIn(place.path());
-  await within(20_000, process.call("terminate", { worker: "w" }));
+  await within(60_000, process.call("terminate", { worker: "w" }));
   await until("its thread has ended", () => !existsSync(`/proc/${pid}/task/${thread}`));
   if (ownKind !== "bun") {
     assertEquals((await stranger.call("look", { path: place.path() })).state, "stale");
@@ -152,7 +152,7 @@ if (ownKind === "deno") {
     await process.lock(path(), { backend: "pidfile" });
     await process.call("worker", { worker: "w", path: path(), options: { backend: "pidfile" } });
     assertEquals(await process.call("tell", { worker: "w", does: "try" }), { value: true });
-    await within(20_000, process.call("terminate", { worker: "w" }));
+    await within(60_000, process.call("terminate", { worker: "w" }));
     assertEquals(await process.tryAcquire(), false);
     const late = await failure(process.call("acquire", { name: "lock", options: { timeout: 0 } }));
     // Without FFI it does not know its own boot or namespace: a container's process may have the same number.
@@ -168,7 +168,7 @@ test("tryAcquire() that is refused in a Worker leaves no descriptor behind when 
   const { process, stranger, tell } = await threads(place);
   assertEquals(await stranger.tryAcquire(), true);
   assertEquals(await tell("try"), { value: false });
-  await within(20_000, process.call("endWorker", { worker: "w" }));
+  await within(60_000, process.call("endWorker", { worker: "w" }));
   assertEquals(openIn(place.dir, process.pid), 0);
   await stranger.release();
 });
@@ -190,7 +190,7 @@ for (const sync of [false, true]) {
     assertEquals(await tell("try"), { value: false }); // and the runtime has loaded all that a wait takes
     await process.call("send", { worker: "w", does: "acquire", sync });
     await stranger.call("block", { milliseconds: 50 }); // by then it waits
-    await within(20_000, process.call("terminate", { worker: "w" }));
+    await within(60_000, process.call("terminate", { worker: "w" }));
     await stranger.release();
     if (sync && ownKind === "deno") {
       // Deno gives a Worker 2 s before it is stopped by force, and this one may get the lock in that time.

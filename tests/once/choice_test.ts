@@ -19,7 +19,7 @@ async function injected(place: Place, kinds: readonly Kind[], code: string, use:
   } finally {
     // Not killed: that would end strace and leave its agent.
     for (const agent of agents) agent.close();
-    for (const agent of agents) await within(10_000, agent.ended);
+    for (const agent of agents) await within(60_000, agent.ended);
   }
   for (const [i] of agents.entries()) assertStringIncludes(readFileSync(log(i), "utf8"), `${code} `);
 }
@@ -88,7 +88,7 @@ test("tryAcquire() that once held the kernel's lock throws LockUnsupportedError 
   assertEquals((await agent.call("backend", { name: "lock" })).backend, "flock");
   assert(!existsSync(path("a.lock.pid")));
   agent.close();
-  await within(10_000, agent.ended);
+  await within(60_000, agent.ended);
 });
 
 /** Node 20 on a machine without flock(1): what is executable there is no more, for the agent alone. */

@@ -36,7 +36,7 @@ async function answered(
     if (!said.includes("[y/N]") && `${said}${text}`.includes("[y/N]")) terminal.write(`${answer}\r`);
     said += text;
   });
-  return { code: (await within(20_000, terminal.ended)).code, said };
+  return { code: (await within(60_000, terminal.ended)).code, said };
 }
 
 test("holdfast break without a terminal and without --yes refuses, and changes nothing", async (place) => {
@@ -107,7 +107,7 @@ test("holdfast break leaves a living holder alone, with --yes too, and whoever t
   );
   plant(place, { pid: 4711, command: "another", nonce: nonce.replaceAll("0", "f") });
   terminal.write("y\r");
-  assertEquals((await within(10_000, terminal.ended)).code, 1);
+  assertEquals((await within(60_000, terminal.ended)).code, 1);
   assertStringIncludes(readFileSync(`${path}.pid`, "utf8"), "another");
 });
 
@@ -117,7 +117,7 @@ test("holdfast break --signal ends the verified holder's COMMAND, and no process
   const { code, out } = await holdfast(place, "deno", ["break", "--yes", "--signal", "job"]);
   assertEquals(code, 0);
   assertStringIncludes(out, `SIGTERM was sent to pid ${run.pid}`);
-  assertEquals((await within(10_000, run.ended)).code, 128 + 15);
+  assertEquals((await within(60_000, run.ended)).code, 128 + 15);
 
   // A living process by number, and no record of ours: who knows what that is.
   const cat = place.child("cat", []);
@@ -126,7 +126,7 @@ test("holdfast break --signal ends the verified holder's COMMAND, and no process
   assertEquals(foreign.code, 1);
   assertMatch(foreign.err, /^holdfast: no SIGKILL is sent to pid \d+.*cannot be verified\n$/);
   cat.close();
-  assertEquals(await within(10_000, cat.ended), { code: 0, signal: null });
+  assertEquals(await within(60_000, cat.ended), { code: 0, signal: null });
 });
 
 test("holdfast break of a lock that is free, or was left by a holder that died, has nothing to do", async (place) => {
@@ -192,7 +192,7 @@ test("holdfast break and status name all that have the lock's open file, and wha
   }
   process.kill(heir, "SIGCONT");
   for (const each of [shell, taker, ...readers]) each.write("go\n");
-  for (const each of [shell, taker, ...readers]) await within(10_000, each.ended);
+  for (const each of [shell, taker, ...readers]) await within(60_000, each.ended);
 });
 
 test("holdfast status and break say that a holder is stopped, and that a signal must wait for that", async (place) => {
@@ -212,7 +212,7 @@ test("holdfast status and break say that a holder is stopped, and that a signal 
     new RegExp(`SIGTERM was sent to pid ${run.pid}; it is stopped, and does nothing until "kill -CONT ${run.pid}";`),
   );
   await run.kill("SIGCONT");
-  assertEquals((await within(10_000, run.ended)).code, 128 + 15);
+  assertEquals((await within(60_000, run.ended)).code, 128 + 15);
   // In a PID file, too.
   const agent = await place.agent("bun");
   await agent.lock(place.path("pid.lock"), { backend: "pidfile" });

@@ -111,7 +111,7 @@ for (const kind of ["deno", "bun", "node26"] as const) {
     // deno-lint-ignore no-control-regex -- it clears the rest of the line
     for (const line of lines.slice(1, 3)) assertMatch(line, /^[^\n]{119}\x1b\[K$/);
     assertStringIncludes(seen, "\r\x1b[Kmine");
-    assertEquals((await within(10_000, terminal.ended)).code, 0);
+    assertEquals((await within(60_000, terminal.ended)).code, 0);
     assert(!seen.slice(0, seen.indexOf("mine")).includes("\n"), JSON.stringify(seen));
   });
 }

@@ -6,6 +6,7 @@ import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { FLOCKS } from "../flocks.ts";
 import { type Child, type Place, test, within } from "../harness.ts";
+import { PYTHON } from "../needs.ts";
 
 type Kind = keyof typeof FLOCKS;
 const OURS = ["deno", "bun", "node26"] as const satisfies Kind[];
@@ -50,13 +51,13 @@ const opened = (pid: number) =>
 for (const holder of ALL) {
   test(`flock in ${holder} excludes Lock, flock(1) and holdfast flock in each runtime, until its command ends`, async (place) => {
     const holds = start(place, holder, "lock", "sh", "-c", "echo held; read line");
-    assertEquals(await within(20_000, holds.line()), "held");
+    assertEquals(await within(60_000, holds.line()), "held");
     const tries = ALL.map((kind, i) => status(place, kind, i % 2 ? "-snE9" : "-nE9", "lock", "true"));
     assertEquals(await Promise.all(tries), [9, 9, 9, 9]);
     const lock = new Lock(place.path("lock"));
     assertEquals(lock.tryAcquire(), false);
     holds.close();
-    assertEquals((await within(10_000, holds.ended)).code, 1); // read found the end of its input
+    assertEquals((await within(60_000, holds.ended)).code, 1); // read found the end of its input
     assert(lock.tryAcquire());
     lock.release();
   });
@@ -78,19 +79,19 @@ for (const kind of ALL) {
   test(`flock in ${kind}, killed with SIGKILL, leaves the lock to its command until that ends`, async (place) => {
     const { command, finish } = work(place);
     const holder = start(place, kind, "lock", ...command);
-    assertMatch(await within(20_000, holder.line()), /^\d+$/);
+    assertMatch(await within(60_000, holder.line()), /^\d+$/);
     await holder.kill();
     assertEquals(await status(place, "flock", "-n", "lock", "true"), 1);
     const next = start(place, "flock", "lock", "echo", "mine");
-    await within(10_000, waiting(next));
+    await within(60_000, waiting(next));
     finish();
-    assertEquals(await within(10_000, next.line()), "mine");
+    assertEquals(await within(60_000, next.line()), "mine");
   });
 
   test(`flock -o in ${kind}, killed with SIGKILL, leaves nothing to its command, which goes on`, async (place) => {
     const { command, finish } = work(place);
     const holder = start(place, kind, "-o", "lock", ...command);
-    const pid = Number(await within(20_000, holder.line()));
+    const pid = Number(await within(60_000, holder.line()));
     assertEquals(await status(place, "flock", "-n", "lock", "true"), 1);
     await holder.kill();
     assertEquals(await status(place, "flock", "-n", "lock", "true"), 0);
@@ -100,7 +101,7 @@ for (const kind of ALL) {
 
   test(`flock -F in ${kind} becomes its command, and the lock ends with it`, async (place) => {
     const holder = start(place, kind, "-F", "lock", "sh", "-c", "echo $$; read line");
-    assertEquals(await within(20_000, holder.line()), `${holder.pid}`);
+    assertEquals(await within(60_000, holder.line()), `${holder.pid}`);
     assertEquals(await status(place, "flock", "-n", "lock", "true"), 1);
     await holder.kill();
     assertEquals(await status(place, "flock", "-n", "lock", "true"), 0);
@@ -112,12 +113,12 @@ for (const kind of OURS) {
     const held = new Lock(place.path("lock"));
     assert(held.tryAcquire());
     const [patient, other] = ["mine", "never"].map((word) => start(place, kind, "lock", "echo", word));
-    await within(20_000, Promise.all([patient, other].map(waiting)));
+    await within(60_000, Promise.all([patient, other].map(waiting)));
     process.kill(other.pid, "SIGINT");
-    assertEquals(await within(5_000, other.ended), { code: null, signal: "SIGINT" });
+    assertEquals(await within(60_000, other.ended), { code: null, signal: "SIGINT" });
     held.release();
-    assertEquals(await within(10_000, patient.line()), "mine");
-    assertEquals(await within(10_000, patient.ended), { code: 0, signal: null });
+    assertEquals(await within(60_000, patient.line()), "mine");
+    assertEquals(await within(60_000, patient.ended), { code: 0, signal: null });
   });
 
   test(`flock -w in ${kind} takes a lock that becomes free in time`, async (place) => {
@@ -125,28 +126,28 @@ for (const kind of OURS) {
     assert(held.tryAcquire());
     const waiter = start(place, kind, "--verbose", "-w", "60", "lock", "echo", "mine");
     const first = waiter.line();
-    await within(20_000, until(() => opened(waiter.pid).includes(held.path)));
+    await within(60_000, until(() => opened(waiter.pid).includes(held.path)));
     held.release();
-    assertMatch(await within(20_000, first), /^flock: getting lock took \d+\.\d{6} seconds$/);
+    assertMatch(await within(60_000, first), /^flock: getting lock took \d+\.\d{6} seconds$/);
   });
 
   test(`flock in ${kind} hands on both ends of a pipe, as make's job server gives them`, async (place) => {
     const parent = "import os, subprocess, sys; r, w = os.pipe(); " +
       "subprocess.run(sys.argv[1:] + [f'/proc/self/fd/{n}' for n in (r, w)], pass_fds=(r, w))";
-    const make = place.child("python3", ["-c", parent, ...FLOCKS[kind](), "lock", "readlink"], { cwd: place.dir });
-    const end = await within(20_000, make.line());
+    const make = place.child(PYTHON, ["-c", parent, ...FLOCKS[kind](), "lock", "readlink"], { cwd: place.dir });
+    const end = await within(60_000, make.line());
     assertMatch(end, /^pipe:/);
-    assertEquals(await within(20_000, make.line()), end);
+    assertEquals(await within(60_000, make.line()), end);
   });
 }
 
 test("flock in Deno without --allow-ffi says what is missing, and ends with 69", async (place) => {
   const [command, ...args] = FLOCKS.deno().map((arg) => arg === "-A" ? "--allow-read" : arg);
   const refused = place.child(command, [...args, place.path(), "true"]);
-  assertEquals((await within(20_000, refused.ended)).code, 69);
+  assertEquals((await within(60_000, refused.ended)).code, 69);
   assertMatch(refused.errors, /^flock: .*--allow-ffi/);
   // What takes no lock needs none.
   for (const option of ["--help", "--version"]) {
-    assertEquals((await within(20_000, place.child(command, [...args, option]).ended)).code, 0, option);
+    assertEquals((await within(60_000, place.child(command, [...args, option]).ended)).code, 0, option);
   }
 });

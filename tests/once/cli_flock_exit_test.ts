@@ -5,7 +5,7 @@ import process from "node:process";
 import { type Case, type Difference, EVERYWHERE, type Kind, ONCE, REASONS } from "../flock_cases.ts";
 import { compiled, FLOCKS } from "../flocks.ts";
 import { type Place, test, within } from "../harness.ts";
-import { needs } from "../needs.ts";
+import { needs, PYTHON } from "../needs.ts";
 
 const repository = new URL("../../", import.meta.url);
 
@@ -32,7 +32,7 @@ flock() { command $flock "$@"; }; export -f flock
 hold() { exec 8>>lock; command flock "$@" 8; }
 weak() { setpriv --bounding-set=-dac_override,-dac_read_search bash -c '"$@"' - "$@"; }
 disk() { unshare -m bash -c 'mount -t tmpfs -o "$1" tmpfs mnt; shift; "$@"' - "$@"; }
-deaf() { python3 -c 'from signal import *; import os, sys; signal(SIGCHLD, SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])' "$@"; }
+deaf() { ${PYTHON} -c 'from signal import *; import os, sys; signal(SIGCHLD, SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])' "$@"; }
 descriptors() { sed -E 's/.* ([0-9]+ ->)/\\1/; s,(/proc/|pipe:.)[0-9]+,\\1N,'; }`;
 
 const PRELUDE_NEEDS = ["flock", "mount", "python3", "root", "script", "setpriv", "unshare"];

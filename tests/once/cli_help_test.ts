@@ -1,7 +1,7 @@
 /** Help, manual page, completions and mistakes: all of them from one table of options. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { main } from "../../src/cli/main.ts";
 import { Asked, parse, UsageError } from "../../src/cli/args.ts";
@@ -13,7 +13,7 @@ import { manual } from "../../src/cli/man.ts";
 import { age, ago, signalName, span } from "../../src/cli/words.ts";
 import { VERSION } from "../../src/cli/version.ts";
 import { CLI, cliEnv, holdfast } from "../cli.ts";
-import { test, within } from "../harness.ts";
+import { test } from "../harness.ts";
 import { needs } from "../needs.ts";
 
 const commands = await loaded(COMMANDS);
@@ -202,36 +202,6 @@ test("signalName() knows a signal by name and number", () => {
 
 test("main() is there to be called, and importing it runs nothing", async () => {
   assertEquals(await main(["--no-such-option"]), 64);
-});
-
-test("deno task compile makes one executable that does the same", async ({ child, dir, path }) => {
-  const [deno] = CLI.deno();
-  const here = new URL("../../", import.meta.url);
-  const build = child(deno, ["task", "--quiet", "compile"], { cwd: here });
-  assertEquals(await within(100_000, build.ended), { code: 0, signal: null }, build.errors);
-  const run = child(new URL("dist/holdfast", here).pathname, ["run", path(), "sh", "-c", "echo $PPID; cat; exit 3"], {
-    cwd: dir,
-  });
-  assertEquals(await within(20_000, run.line()), String(run.pid));
-  const second = child(new URL("dist/holdfast", here).pathname, ["doctor", dir], { cwd: dir });
-  assert([0, 1].includes((await within(20_000, second.ended)).code ?? -1), second.errors);
-  run.close();
-  assertEquals(await within(20_000, run.ended), { code: 3, signal: null }, run.errors);
-});
-
-test("deno task npm makes a package whose command holdfast works in Node 20", async ({ child, dir, path }) => {
-  const [deno] = CLI.deno();
-  const [node20] = CLI.node20();
-  const here = new URL("../../", import.meta.url);
-  const pack = child(deno, ["task", "--quiet", "npm"], { cwd: here });
-  const tarball = await within(60_000, pack.line());
-  assertEquals((await within(60_000, pack.ended)).code, 0, pack.errors);
-  assert(existsSync(tarball));
-  writeFileSync(path("package.json"), "{}");
-  const install = child("npm", ["install", "--silent", "--no-audit", "--no-fund", "--offline", tarball], { cwd: dir });
-  assertEquals((await within(60_000, install.ended)).code, 0, install.errors);
-  const run = child(node20, [path("node_modules/.bin/holdfast"), "run", path(), "sh", "-c", "exit 3"], { cwd: dir });
-  assertEquals((await within(20_000, run.ended)).code, 3, run.errors);
 });
 
 test("README.md: every command of the command line works as it stands there", (place) => {

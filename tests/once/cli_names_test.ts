@@ -23,7 +23,28 @@ async function bash({ child, dir, path }: Place, kind: CliKind, script: string) 
   return lines;
 }
 
-for (const kind of KINDS) {
+/** One runs every command; the others show that they see the bytes too. */
+const EVERY_COMMAND: readonly CliKind[] = ["bun"];
+
+for (const kind of KINDS.filter((each) => !EVERY_COMMAND.includes(each))) {
+  test(`holdfast in ${kind} refuses a path, and a directory, that is not UTF-8, and makes no other file`, async (place) => {
+    const lines = await bash(
+      place,
+      kind,
+      `
+holdfast run -n "./$name.lock" touch ran; echo $?
+holdfast status "./$name.lock"; echo $?
+HOLDFAST_DIR="$PWD/$name" holdfast run -n job touch ran; echo $?
+mkdir "in-$name"; cd "in-$name"
+holdfast run -n ./a.lock touch ../ran; echo $?
+ls -A`,
+    );
+    assertEquals(lines, ["64", "64", "66", "64"], readFileSync(place.path("errors"), "utf8"));
+    assertEquals(readdirSync(place.dir).filter((name) => name.startsWith("caf") || name === "ran"), []);
+  });
+}
+
+for (const kind of EVERY_COMMAND) {
   test(`holdfast in ${kind} refuses a path that is not UTF-8, which flock(1) holds, and makes no other file`, async (place) => {
     const lines = await bash(
       place,

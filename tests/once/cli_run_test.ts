@@ -61,7 +61,7 @@ for (const kind of FFI_KINDS) {
         if (line === undefined) break;
         lines.push(line);
       }
-      assertEquals(await within(20_000, child.ended), { code: 0, signal: null }, child.errors);
+      assertEquals(await within(60_000, child.ended), { code: 0, signal: null }, child.errors);
       return { lines, pid: child.pid };
     };
     const given = await run();
@@ -159,7 +159,7 @@ test("holdfast run says in one line who holds the lock, since when and with what
   assertEquals(results[2].err, "");
   assertEquals(existsSync(place.path("ran")), false);
   holder.close();
-  assertEquals(await within(10_000, holder.ended), { code: 0, signal: null });
+  assertEquals(await within(60_000, holder.ended), { code: 0, signal: null });
 });
 
 test("holdfast run waits for the lock and says nothing of it where nobody looks; --shared is not in each other's way", async (place) => {
@@ -172,8 +172,8 @@ test("holdfast run waits for the lock and says nothing of it where nobody looks;
   const writer = start(place, "bun", ["run", path, "sh", "-c", "echo writes"]);
   const line = writer.line();
   for (const reader of readers) reader.close();
-  assertEquals(await within(10_000, line), "writes");
-  assertEquals(await within(10_000, writer.ended), { code: 0, signal: null });
+  assertEquals(await within(60_000, line), "writes");
+  assertEquals(await within(60_000, writer.ended), { code: 0, signal: null });
   assertEquals(writer.errors, "");
 });
 
@@ -208,7 +208,7 @@ test("holdfast run tells of a lost lock, lets COMMAND run on, and ends with 75; 
     renameSync(place.path("other"), path);
     while (!child.errors.includes("\n")) await new Promise((resolve) => child.process.stderr?.once("data", resolve));
     if (options.length === 0) child.close();
-    return { ...await within(10_000, child.ended), err: child.errors };
+    return { ...await within(60_000, child.ended), err: child.errors };
   };
   const onwards = await run();
   assertEquals(onwards.code, 75);
@@ -228,7 +228,7 @@ test("holdfast run makes a deleted lock file again, says so at the end, and ends
     while (!existsSync(path)) await new Promise((resolve) => setTimeout(resolve, 5));
     assertEquals((await holdfast(place, "bun", ["run", "-n", path, "true"])).code, 1);
     child.close();
-    assertEquals(await within(10_000, child.ended), { code, signal: null });
+    assertEquals(await within(60_000, child.ended), { code, signal: null });
     const words = /^holdfast: \S+ was deleted while COMMAND ran, and made again\. Whether another .*\n$/;
     assertMatch(child.errors, options.length > 0 ? /^$/ : words);
   }
@@ -281,7 +281,7 @@ test("holdfast run --verbose says who is in the way where there is no terminal t
   while (!waiter.errors.includes("\n")) await new Promise((resolve) => waiter.process.stderr?.once("data", resolve));
   assertMatch(waiter.errors, /^holdfast: waiting for \S+, held by .*"first"/);
   holder.close();
-  assertEquals(await within(10_000, waiter.ended), { code: 0, signal: null });
+  assertEquals(await within(60_000, waiter.ended), { code: 0, signal: null });
 });
 
 test("holdfast run brings nothing from a path's name to the terminal that would move its cursor", async (place) => {
@@ -314,7 +314,7 @@ test("holdfast run in a Deno without FFI says in --verbose that COMMAND has no l
     .flatMap((each) => each.split(",")).concat("run", "--verbose", path(), "true");
   const run = child(deno, allowed, { cwd: dir, env: { ...process.env, NO_COLOR: "1" } });
   run.close();
-  assertEquals(await within(20_000, run.ended), { code: 0, signal: null }, run.errors);
+  assertEquals(await within(60_000, run.ended), { code: 0, signal: null }, run.errors);
   assertMatch(
     run.errors,
     /executing true; it does not get the lock, and after a "kill -9" of pid \d+ would run on without/,
@@ -350,7 +350,7 @@ test("holdfast run works with closed descriptors, and with a long command line",
     const closed = place.child("sh", ["-c", '"$@" <&- >&-', "sh", program, ...args, "run", path, "true"], {
       cwd: place.dir,
     });
-    assertEquals(await within(20_000, closed.ended), { code: 0, signal: null }, closed.errors);
+    assertEquals(await within(60_000, closed.ended), { code: 0, signal: null }, closed.errors);
   }
   assertEquals(readFileSync(path, "utf8"), "");
   const long = Array.from({ length: 2000 }, (_, i) => `argument-${i}`);
@@ -369,8 +369,8 @@ test("holdfast run waits on a terminal for a lock file that another program has 
   const told = async () => {
     while (!shown.includes(`: pid ${lessee.pid} has a lease`)) await new Promise((resolve) => setTimeout(resolve, 5));
   };
-  await within(20_000, told());
+  await within(60_000, told());
   lessee.write("\n");
-  assertEquals((await within(20_000, terminal.ended)).code, 0, shown);
+  assertEquals((await within(60_000, terminal.ended)).code, 0, shown);
   assertStringIncludes(shown, "it ran");
 });

@@ -9,6 +9,7 @@ import { type Child, test, within } from "../harness.ts";
 import { needs } from "../needs.ts";
 import { until } from "../pid_files.ts";
 import { onTerminal } from "../terminal.ts";
+import { PYTHON } from "../needs.ts";
 
 const KINDS = [...FFI_KINDS, "node20"] as const satisfies CliKind[];
 
@@ -18,7 +19,7 @@ const send = ({ pid }: Child, signal: NodeJS.Signals) => void process.kill(pid, 
 const SIGNALS = ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TERM"] as const;
 
 /** Tells of each signal; of TERM it ends. */
-const TELLING = ["python3", fromFileUrl(new URL("../fixtures/telling.py", import.meta.url))];
+const TELLING = [PYTHON, fromFileUrl(new URL("../fixtures/telling.py", import.meta.url))];
 
 const exists = (pid: number) => {
   try {
@@ -58,9 +59,9 @@ for (const kind of KINDS) {
     for (const name of SIGNALS) {
       assertEquals(Lock.inspect(path).state, "held");
       send(run, `SIG${name}`);
-      assertEquals(await within(10_000, run.line()), name);
+      assertEquals(await within(60_000, run.line()), name);
     }
-    assertEquals(await within(10_000, run.ended), { code: 9, signal: null }, run.errors);
+    assertEquals(await within(60_000, run.ended), { code: 9, signal: null }, run.errors);
     assertEquals(await run.line(), "counted 1");
     assertEquals(await run.line().catch(() => "nothing more"), "nothing more", "a signal came twice");
     assertEquals(exists(command), false);
@@ -94,7 +95,7 @@ for (const kind of KINDS) {
       const run = start(place, kind, ["run", place.path(), "sh", "-c", "echo $$; exec sleep 60"]);
       const command = Number(await run.line());
       send(run, signal);
-      assertEquals(await within(10_000, run.ended), { code, signal: null }, run.errors);
+      assertEquals(await within(60_000, run.ended), { code, signal: null }, run.errors);
       assertEquals(exists(command), false);
       assertEquals(new Lock(place.path()).tryAcquire(), true);
     });
@@ -136,7 +137,7 @@ for (const kind of KINDS) {
     // It waits once it watches the file: inotify has no other sign, so ask the kernel for its descriptors.
     while (!watches(run.pid)) await new Promise((resolve) => setImmediate(resolve));
     send(run, "SIGTERM");
-    assertEquals(await within(10_000, run.ended), { code: null, signal: "SIGTERM" }, run.errors);
+    assertEquals(await within(60_000, run.ended), { code: null, signal: "SIGTERM" }, run.errors);
     assertEquals(holder.inspect().holder?.pid, process.pid);
   });
 }
@@ -172,8 +173,8 @@ test("holdfast run keeps from COMMAND what nohup has had ignored", async (place)
     const run = start(place, kind, ["run", place.path(), "sh", "-c", "kill -HUP $PPID $$; echo still here"], {
       by: ["setsid", "sh", "-c", `trap '' HUP; exec "$@"`, "sh"],
     });
-    assertEquals(await within(10_000, run.line()), "still here");
-    assertEquals(await within(10_000, run.ended), { code: 0, signal: null }, run.errors);
+    assertEquals(await within(60_000, run.line()), "still here");
+    assertEquals(await within(60_000, run.ended), { code: 0, signal: null }, run.errors);
   }
 });
 
@@ -181,7 +182,7 @@ test("holdfast run on a terminal: Ctrl-C reaches COMMAND once", async (place) =>
   const terminal = onTerminal(place, [...CLI.bun(), "run", place.path(), ...TELLING]);
   const said = async (what: RegExp) => {
     for (;;) {
-      const found = what.exec(await within(10_000, terminal.line()));
+      const found = what.exec(await within(60_000, terminal.line()));
       if (found) return found[0];
     }
   };
@@ -193,5 +194,5 @@ test("holdfast run on a terminal: Ctrl-C reaches COMMAND once", async (place) =>
   await said(/USR1/);
   process.kill(pid, "SIGTERM");
   assertEquals(await said(/counted \d/), "counted 1");
-  assertEquals(await within(10_000, terminal.ended), { code: 9, signal: null });
+  assertEquals(await within(60_000, terminal.ended), { code: 9, signal: null });
 });

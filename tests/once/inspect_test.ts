@@ -9,6 +9,7 @@ import { Lock, type LockStatus } from "../../mod.ts";
 import { Agent, type Kind, KINDS, ownKind, type Place, test, within } from "../harness.ts";
 import { underStrace } from "../lockers.ts";
 import { deadOwner, leave } from "../pid_files.ts";
+import { PYTHON } from "../needs.ts";
 
 const look = (agent: Agent, path: string): Promise<LockStatus> => agent.call("look", { path });
 
@@ -53,11 +54,11 @@ sys.stdin.read()`;
     const [name, command, ...args] of [
       ["flock", "flock", path("flock"), "sh", "-c", says],
       ["flock -F", "flock", "-F", path("flock -F"), "sh", "-c", says],
-      ["python", "python3", "-SEc", python, path("python")],
+      ["python", PYTHON, "-SEc", python, path("python")],
     ]
   ) {
     const holder = child(command, args);
-    assertEquals(await within(10_000, holder.line()), "granted", holder.errors);
+    assertEquals(await within(60_000, holder.line()), "granted", holder.errors);
     add(name, [holder.pid], { recorded: false });
   }
   for (const kind of ["deno", "bun", "node26", "node20"] as const) {
@@ -153,8 +154,8 @@ test("inspect() makes no system call that takes a lock, or writes, or opens to w
   lock.release();
 });
 
-/** So many looks, over two processes; HOLDFAST_INSPECTS=100000 is for a machine with nothing else to do. */
-const INSPECTS = Number(process.env.HOLDFAST_INSPECTS ?? 2_000);
+/** The looks of two processes; HOLDFAST_INSPECTS=100000 is for a machine with nothing else to do. */
+const INSPECTS = Number(process.env.HOLDFAST_INSPECTS ?? 300);
 const ROUND = 1_000;
 
 test(

@@ -8,7 +8,7 @@ import { fromFileUrl } from "@std/path";
 import process from "node:process";
 import { Lock } from "../../mod.ts";
 import { type Child, KINDS, type Place, test } from "../harness.ts";
-import { needs } from "../needs.ts";
+import { needs, PYTHON } from "../needs.ts";
 
 type Mode = "exclusive" | "shared";
 const MODES = ["exclusive", "shared"] as const;
@@ -77,7 +77,7 @@ const flockCommand: Start = ({ child }, path) => {
 };
 
 const python: Start = ({ child }, path) => {
-  const script = child("python3", [fromFileUrl(new URL("../fixtures/contender.py", import.meta.url)), path]);
+  const script = child(PYTHON, [fromFileUrl(new URL("../fixtures/contender.py", import.meta.url)), path]);
   const ask = async (command: string) => {
     script.write(`${command}\n`);
     return await script.line();

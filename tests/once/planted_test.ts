@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
 import { type AgentOptions, type Kind, type Place, test, within } from "../harness.ts";
-import { command, needs } from "../needs.ts";
+import { command, needs, PYTHON } from "../needs.ts";
 
 const source = fromFileUrl(new URL("../fixtures/planted.c", import.meta.url));
 const repository = fromFileUrl(new URL("../../", import.meta.url));
@@ -66,14 +66,14 @@ const CASES: Record<string, [Kind, (dir: string) => AgentOptions, way: RegExp]> 
 async function twoExclude({ agent, dir, path }: Place, kind: Kind, options: AgentOptions, way: RegExp): Promise<void> {
   const [holder, other] = [await agent(kind, { ...options, cwd: dir }), await agent(kind, { ...options, cwd: dir })];
   for (const each of [holder, other]) await each.lock(path(), { backend: "flock" });
-  assertEquals(await within(20_000, holder.tryAcquire()), true);
-  assertEquals(await within(20_000, other.tryAcquire()), false);
+  assertEquals(await within(60_000, holder.tryAcquire()), true);
+  assertEquals(await within(60_000, other.tryAcquire()), false);
   assert(way.test((await holder.call("backend", { name: "lock" })).reason), `it should lock by ${way}`);
 }
 
 test("dlopen() of the planted library leaves a mark, so that none means that it was not loaded", ({ dir }) => {
   plant(dir);
-  execFileSync(command("python3"), ["-c", "import ctypes; ctypes.CDLL('./libc.so.6')"], { cwd: dir });
+  execFileSync(command(PYTHON), ["-c", "import ctypes; ctypes.CDLL('./libc.so.6')"], { cwd: dir });
   assert(existsSync(`${dir}/loaded`));
 });
 

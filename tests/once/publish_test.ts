@@ -133,7 +133,7 @@ test("the npm package has its module in one file, the command in a few, and its 
   install(place);
   copyFileSync(program, place.path("program.mts"));
   const user = place.child(tool("node26"), ["program.mts", place.path()], { cwd: place.dir });
-  const { granted, published } = JSON.parse(await within(20_000, user.line()));
+  const { granted, published } = JSON.parse(await within(60_000, user.line()));
   assertEquals([granted, published.length], [true, 5], user.errors);
 });
 
@@ -162,7 +162,7 @@ console.log(JSON.stringify({ same, lock: Object.keys(lock), journal: Object.keys
   const exported: Record<string, unknown> = await import("../../mod.ts");
   for (const runtime of ["node20", "bun"] as const) {
     const user = place.child(tool(runtime), ["program.mjs"], { cwd: place.dir });
-    const { same, lock, journal } = JSON.parse(await within(20_000, user.line()));
+    const { same, lock, journal } = JSON.parse(await within(60_000, user.line()));
     assertEquals(same, "LockError", user.errors);
     // And one more, by which journal.js gets at it: see tasks/module.ts.
     assertEquals(lock.sort(), [...Object.keys(exported), "_history"].sort());

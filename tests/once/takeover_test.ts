@@ -37,14 +37,14 @@ test(
       return place.child(command, [...args, example, place.path("t.lock"), folder]);
     };
     let daemon = start(0);
-    assertEquals(await within(20_000, daemon.line()), `pid ${daemon.pid} serves`);
+    assertEquals(await within(60_000, daemon.line()), `pid ${daemon.pid} serves`);
     const stop = client(folder);
     const order = [daemon.pid];
     for (let i = 1; i <= times; i++) {
       const next = start(i);
       assertEquals(await within(40_000, next.line()), `pid ${next.pid} serves`, next.errors);
-      assertEquals(await within(20_000, daemon.line()), "released");
-      assertEquals(await within(20_000, daemon.ended), { code: 0, signal: null });
+      assertEquals(await within(60_000, daemon.line()), "released");
+      assertEquals(await within(60_000, daemon.ended), { code: 0, signal: null });
       assertEquals(daemon.errors, ""); // nor was a stale holder reported
       order.push(next.pid);
       daemon = next;
@@ -58,7 +58,7 @@ test(
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     await daemon.kill("SIGTERM");
-    assertEquals(await within(20_000, daemon.ended), { code: 0, signal: null });
+    assertEquals(await within(60_000, daemon.ended), { code: 0, signal: null });
 
     // The kernel appends in the order of the calls, so what stands between a begin and its end was at the same time.
     const gaps: number[] = [];

@@ -17,9 +17,9 @@ async function result(place: Place, flags: string[]): Promise<Record<string, unk
   writeFileSync(place.path("foreign.lock.pid"), "1\n");
   const terminal = denoOnTerminal(place, [...flags, program, place.path(), place.dir]);
   // A question would wait for its answer here, and be the line instead.
-  const line = await within(20_000, terminal.line());
+  const line = await within(60_000, terminal.line());
   assertMatch(line, /^\{.*\}\s*$/);
-  assertEquals(await within(20_000, terminal.ended), { code: 0, signal: null });
+  assertEquals(await within(60_000, terminal.ended), { code: 0, signal: null });
   // Nothing after it either: the output has ended, and a line more would have been one.
   assertEquals(await terminal.line().catch(() => "no more"), "no more");
   assertEquals(terminal.errors, "");
@@ -37,7 +37,7 @@ test("deno asks on the terminal of these tests, so that one on which nothing is 
       if (line.includes("requests")) return line;
     }
   };
-  assertMatch(await within(20_000, question()), /read access to "\/etc\/passwd"/);
+  assertMatch(await within(60_000, question()), /read access to "\/etc\/passwd"/);
 });
 
 test("tryAcquire() in Deno with --allow-read and --allow-write for one directory holds the kernel lock and asks nothing", async (place) => {

@@ -5,6 +5,7 @@ import { Agent, Child, type Kind, within } from "../../harness.ts";
 import { answersOf, PAGES } from "./errnos.ts";
 import { type Case, type Scene, Stage } from "./stage.ts";
 import { type Call, traced } from "./strace.ts";
+import { PYTHON } from "../../needs.ts";
 
 /** What a case came to. */
 export interface Outcome {
@@ -134,7 +135,7 @@ export class Victim {
     mkdirSync(place);
     const stage = new Stage(
       agent,
-      this.#probe ??= new Child("python3", ["-c", PROBE]),
+      this.#probe ??= new Child(PYTHON, ["-c", PROBE]),
       place,
       operation,
       backend,

@@ -1,9 +1,10 @@
 /** One place in one runtime: two agents that stay, those who know nothing of us, and what is wrong. */
-import { chownSync, existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { chownSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { LockOptions } from "../../../mod.ts";
 import { Agent, type AgentError, type AgentOptions, Child, type Kind, within } from "../../harness.ts";
+import { PYTHON } from "../../needs.ts";
 
 export type Mode = "exclusive" | "shared";
 
@@ -127,9 +128,6 @@ export function flock1(crew: Crew, path: string, there = false): Contender {
 }
 
 const SCRIPT = fileURLToPath(new URL("../../fixtures/contender.py", import.meta.url));
-
-/** The system's, where there is one: a shim of pyenv takes 0.7 s a start. */
-const PYTHON = existsSync("/usr/bin/python3") ? "/usr/bin/python3" : "python3";
 
 /** Python's fcntl.flock: one process a crew. */
 export function python(crew: Crew, path: string): Contender {

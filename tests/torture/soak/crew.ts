@@ -4,6 +4,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import type { Modules } from "../../contention/modules.ts";
 import { Child, type Kind } from "../../harness.ts";
 import { deno, tool } from "../../tools.ts";
+import { PYTHON } from "../../needs.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
@@ -62,7 +63,7 @@ export function start({ kind, job, modules, by = [] }: Post, id: number, seed: n
     bun: () => [tool("bun"), "run", ...module()],
     node26: () => [tool("node26"), "--disable-warning=ExperimentalWarning", ...module()],
     node20: () => [tool("node20"), ...module()],
-    python: () => ["python3", here("worker.py"), own],
+    python: () => [PYTHON, here("worker.py"), own],
     "flock(1)": () => [
       ...["bash", here("worker.sh"), String(id), String(seed % 32768), job.path, job.pipe],
       ...[job.counter ?? "/dev/null", job.list ?? "/dev/null", String(Math.round(job.shared * 100))],

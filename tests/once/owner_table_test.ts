@@ -1,8 +1,8 @@
 /** The verdict on an owner for every combination of known, different and unknown facts. */
 import { assert, assertEquals } from "@std/assert";
-import { judge } from "../src/record/owner.ts";
-import { type Case, faults, given, RELATIONS, right } from "./owner_table.ts";
-import { test } from "./harness.ts";
+import { judge } from "../../src/record/owner.ts";
+import { type Case, faults, given, RELATIONS, right } from "../owner_table.ts";
+import { test } from "../harness.ts";
 
 const NAMESPACES = {
   "both in the initial one": ["equal", "4026531836", "4026531836"],
