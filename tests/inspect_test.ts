@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import process from "node:process";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus } from "../mod.ts";
+import { inspectPath } from "../src/inspect/inspect.ts";
 import { placeOf } from "../src/record/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
@@ -446,4 +447,15 @@ test("inspect() does not disturb: a try beside it is granted every time", async 
   assertEquals(refused, 0);
   assert(granted > 10, `only ${granted}`);
   for (const states of seen) assertEquals(Object.keys(states).filter((state) => !/^(held|free)$/.test(state)), []);
+});
+
+test("inspect() does not take a dead holder's record with this process's number for its own shared hold, where the kernel does not list that", ({ path }) => {
+  const dead = ownerOf(process.pid, { startTime: "1" }); // as in a container that was started anew
+  leave(path(), dead);
+  using lock = new Lock(path(), { mode: "shared" });
+  assertEquals(lock.tryAcquire(), true);
+  const unlisted = { ...system(), kernelLocks: () => undefined };
+  const { state, mode, complete, holder } = inspectPath(unlisted, path());
+  assertEquals([state, mode, complete, holder?.pid], ["held", undefined, false, process.pid]);
+  assertEquals(holder?.startTime, system().self().startTime);
 });

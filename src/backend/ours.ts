@@ -55,7 +55,8 @@ export function hold(nonce: string): void {
 /** It is held no longer. */
 export const drop = (nonce: string): void => void held.delete(nonce);
 
-function isHeldInThisThread(nonce: string): boolean {
+/** Whether any copy of this library in this thread holds the PID file with that nonce. */
+export function isHeldInThisThread(nonce: string): boolean {
   const question: Question = { nonce, held: held.has(nonce) };
   if (!question.held) channel().publish(question);
   return question.held;

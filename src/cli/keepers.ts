@@ -39,10 +39,16 @@ export function proofOf({ path, backend }: LockStatus, holder: LockHolder): Proo
   }
 }
 
-/** What the record of the holder lies on. */
+/** What the record of the holder lies on; undefined where its path leads nowhere by now. */
 export function fileSystemOf({ path, backend }: LockStatus): string | undefined {
-  const physical = system().physical(path);
-  return system().fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
+  const sys = system();
+  try {
+    const physical = sys.physical(path);
+    return sys.fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
+  } catch (error) {
+    if (error instanceof SystemError) return undefined;
+    throw error;
+  }
 }
 
 /** So many are described, and so many more are named by number. */

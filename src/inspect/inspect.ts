@@ -63,6 +63,9 @@ export const FREE = "the kernel shows no lock on it";
 const KEPT = "its content is locked, as a runtime without --allow-ffi locks the whole file on Windows, and a Worker";
 const KEPT_BY_SERVER = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
 
+/** What a record of this thread has in common with it, known or not. */
+const OWN_FACTS = ["pid", "thread", "startTime", "bootId", "pidNamespace"] as const;
+
 /** Why the kernel's list does not have every lock; undefined if it has. */
 function whyUnlisted(sys: System, table: LockTable | undefined): string | undefined {
   if (table === undefined) return "/proc/locks cannot be read here";
@@ -120,7 +123,10 @@ export function judgeKernel(
   // The one holder that needs no /proc to be seen.
   if (holdsHere(stat.identity)) {
     const self = sys.self();
-    const holder = before?.pid === self.pid ? before : new LockHolder(self); // a reader has no record, but may have found a dead one's
+    // A reader writes no record. One that a dead holder left may have this process's number, as in a container that was
+    // started anew, and would make the hold exclusive.
+    const isOwn = OWN_FACTS.every((fact) => before?.[fact] === self[fact]);
+    const holder = before && isOwn ? before : new LockHolder(self);
     const mode = holder.mode ?? (hidden === "kept" ? "exclusive" : undefined);
     const alone = mode === "exclusive";
     const reason = complete || alone ? BY_US : `${BY_US}; ${unlisted}, so ${UNSEEN}`;

@@ -1,7 +1,7 @@
 /** Which part of this very process holds a lock, in words: what a person can do about it depends on that. */
 import { isHeldByThisCopy } from "../hold/loss_watcher.ts";
 import type { HolderFields } from "../record/record.ts";
-import { isOfThisCommand } from "../backend/ours.ts";
+import { isHeldInThisThread, isOfThisCommand } from "../backend/ours.ts";
 import { holdsHere } from "../backend/registry.ts";
 import { system } from "../sys/mod.ts";
 
@@ -12,10 +12,12 @@ export function partOfUs(holder: HolderFields, token: string | undefined): strin
   const sys = system();
   const own = sys.thread();
   if (own === undefined || holder.nonce === undefined) {
-    return "by another of its threads, or by an earlier load of the program. If nothing there releases it, start the program anew";
+    return "by another of its threads, by an earlier load of the program, or by holdfast run --no-fork, which became it. " +
+      "If nothing there releases it, start the program anew";
   }
   const { pid, thread = pid } = holder;
-  if (thread === own && pid === own && !isOfThisCommand(sys, holder)) return BEFORE;
+  const isFormer = thread === own && pid === own && !isOfThisCommand(sys, holder) && !isHeldInThisThread(holder.nonce);
+  if (isFormer) return BEFORE;
   if (thread === own) return APART;
   if (thread === pid) return "by its main thread";
   if (sys.hasThread(pid, thread) !== false) return `by its thread ${thread} (a Worker)`;
