@@ -121,7 +121,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       sweep(sys, path, step.nonce);
       return { at: "B", nonce: step.nonce, stale: step.stale };
     case "B":
-      return settle(sys, request, step.nonce, step.stale);
+      return validateClaim(sys, request, step.nonce, step.stale);
   }
 }
 
@@ -148,7 +148,7 @@ function replace(sys: System, request: Request, nonce: string): void {
 }
 
 /** B. The kernel's holders announce themselves before they look at `P.pid`, and we after: one sees the other. */
-function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder | undefined): Attempt {
+function validateClaim(sys: System, { path }: Request, nonce: string, stale: LockHolder | undefined): Attempt {
   let refusal: Refusal | undefined, held = false;
   try {
     refusal = kernelHolder(sys, path);
