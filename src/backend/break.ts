@@ -7,7 +7,7 @@
 import type { Entry, Refusal } from "./contract.ts";
 import { linkPath, pidPath, readEntry } from "./entry.ts";
 import { LONGEST_CHAIN } from "./pidfile.ts";
-import { takeAway } from "./remove.ts";
+import { breakStale } from "./remove.ts";
 import { systemFailure } from "../record/errors.ts";
 import { validateOptions } from "../record/options.ts";
 import { mayAskDirectory, system } from "../sys/mod.ts";
@@ -34,7 +34,7 @@ export function pidFiles(path: string): Entry[] {
 export function breakPidFile(path: string, declaredDead: ReadonlySet<string>): "removed" | "gone" | Refusal {
   return failing(path, (sys, physical) => {
     const { mode, fileMode, label } = validateOptions({ label: "holdfast break" }, path, mayAskDirectory);
-    const outcome = takeAway(sys, { path: physical, mode, fileMode, label, declaredDead });
+    const outcome = breakStale(sys, { path: physical, mode, fileMode, label, declaredDead });
     return "refusal" in outcome ? outcome.refusal : "gone" in outcome ? "gone" : "removed";
   });
 }

@@ -25,7 +25,7 @@ import {
 } from "./entry.ts";
 import { isHeld } from "./open.ts";
 import { hold, isAbandoned, removed } from "./ours.ts";
-import { giveBack, release, verify } from "./pid_held.ts";
+import { releaseQuietly, release, verify } from "./pid_held.ts";
 import { discard, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -157,7 +157,7 @@ function validateClaim(sys: System, { path }: Request, nonce: string, stale: Loc
     if (!isLeased(error) && !isKept(error)) throw error;
     refusal = { token: undefined };
   } finally {
-    if (!held) giveBack(sys, path, nonce);
+    if (!held) releaseQuietly(sys, path, nonce);
   }
   if (refusal) return { refusal };
   hold(nonce);
@@ -168,8 +168,8 @@ function validateClaim(sys: System, { path }: Request, nonce: string, stale: Loc
       fd: undefined,
       watched: pidPath(path),
       verify: () => verify(sys, path, nonce),
-      release: (parting) => release(sys, path, nonce, parting),
-      leave: () => (giveBack(sys, path, nonce), "released"),
+      release: (beforeRelease) => release(sys, path, nonce, beforeRelease),
+      leave: () => (releaseQuietly(sys, path, nonce), "released"),
     },
   };
 }
