@@ -10,7 +10,7 @@ import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../r
 import { holdsHere } from "./registry.ts";
 import { isLeftHere } from "./ours.ts";
 import { quote, shown } from "../sys/printable.ts";
-import { type FileSystem, type FileStat, type OpenFile, type System, SystemError } from "../sys/contract.ts";
+import { type FileStat, type FileSystem, type OpenFile, type System, SystemError } from "../sys/contract.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
 

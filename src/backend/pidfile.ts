@@ -25,7 +25,7 @@ import {
 } from "./entry.ts";
 import { isHeld } from "./open.ts";
 import { hold, isAbandoned, removed } from "./ours.ts";
-import { releaseQuietly, release, verify } from "./pid_held.ts";
+import { release, releaseQuietly, verify } from "./pid_held.ts";
 import { discard, publish, sweep } from "./publish.ts";
 
 /** More steps than others can cause by coming and going: somebody plays with the files. */
@@ -169,7 +169,7 @@ function validateClaim(sys: System, { path }: Request, nonce: string, stale: Loc
       watched: pidPath(path),
       verify: () => verify(sys, path, nonce),
       release: (beforeRelease) => release(sys, path, nonce, beforeRelease),
-      leave: () => (releaseQuietly(sys, path, nonce), "released"),
+      onExit: () => (releaseQuietly(sys, path, nonce), "released"),
     },
   };
 }

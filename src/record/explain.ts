@@ -2,7 +2,7 @@
 import { nodePath } from "../sys/builtin.ts";
 import { isWindows } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
-import { type FileSystem, type FileStat, type System, SystemError } from "../sys/contract.ts";
+import { type FileStat, type FileSystem, type System, SystemError } from "../sys/contract.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
 export const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
