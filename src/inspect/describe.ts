@@ -13,7 +13,7 @@ import { type System, SystemError } from "../sys/contract.ts";
 /** Finds out who is in the way of the lock at a path. */
 export function describe(sys: System, given: string, refusal: Refusal): InTheWay {
   if (refusal.here) return { here: true };
-  const path = sys.physical(given);
+  const path = sys.resolveParents(given);
   const inTheWay = refusal.entry ? whoOwns(sys, path, refusal.entry, refusal.yet) : whoHolds(sys, path);
   const { holder } = inTheWay;
   const isOurs = holder && isThisProcess(sys, inTheWay);

@@ -51,11 +51,11 @@ const FILES = 64;
 const seen = new Set<string>(), told = new Set<string>();
 
 /** After a lock was taken: tells on standard error, once for each mount, where another may be granted it as well. */
-export function tellPlace(sys: System, given: string, identity: string): void {
+export function warnOfPlace(sys: System, given: string, identity: string): void {
   if (seen.has(identity)) return;
   if (seen.size >= FILES) seen.clear();
   seen.add(identity);
-  const place = placeOf(sys, sys.physical(given));
+  const place = placeOf(sys, sys.resolveParents(given));
   if (place === undefined || place === "unknown" || !place.both || told.has(place.where)) return;
   told.add(place.where);
   warn(

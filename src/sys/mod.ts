@@ -12,7 +12,7 @@ import { allProcesses, descriptorLocks, hasThread, look, ownNumbers, ownThread, 
 import type { Runtime } from "./runtime.ts";
 import { attempt, identify, makeReader } from "./self.ts";
 import { fileSystemName } from "./statfs.ts";
-import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./contract.ts";
+import { type FileSystem, type Identity, type KernelLockWay, type System, SystemError } from "./contract.ts";
 import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 
 /** Which runtime this is does not change; it is asked at the first use, not at import. */
@@ -49,8 +49,8 @@ export function watchFile(path: string, happened: () => void): { close(): void }
 }
 
 /** Calls back when this process, or this Worker, ends in order; and when it is about to die of an error. */
-export function onEnd(leave: () => void, crash: () => void): void {
-  thisRuntime().onEnd(leave, crash);
+export function onEnd(onExit: () => void, crash: () => void): void {
+  thisRuntime().onEnd(onExit, crash);
 }
 
 /** Binds what a command calls of the C library; or why it cannot. */
@@ -129,7 +129,7 @@ function assemble(runtime: Runtime): System {
       return unseen(owner, self().uid, () => ask(1) === "exists");
     },
     look: (other) => look(process.platform, other, others),
-    physical: (path) => runtime.physical?.(path) ?? path,
+    resolveParents: (path) => runtime.resolveParents?.(path) ?? path,
     own: (file) => reader.text(`/proc/self/${file}`),
     mounts: () => reader.text("/proc/self/mountinfo"),
     fileSystem(path) {
@@ -172,7 +172,7 @@ function chooseDisk(
   runtime: Runtime,
   loaded: Calls | string,
   proc: Proc,
-): { disk: Disk; way?: KernelLockWay; why: string } {
+): { disk: FileSystem; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
   const resolves = runtime.resolvesLinks;
   if (typeof loaded !== "string") {

@@ -3,7 +3,7 @@
  * it, and each is the only file that names its runtime.
  */
 import type { Bind } from "./abi.ts";
-import type { Disk, KernelLockWay } from "./contract.ts";
+import type { FileSystem, KernelLockWay } from "./contract.ts";
 import type { Flock, Permits } from "./primitives.ts";
 import type { Proc } from "./proc.ts";
 
@@ -51,16 +51,16 @@ export interface Runtime {
   readsFiles?(given: (name: string) => string | undefined): "yes" | "perhaps" | "no";
   /** Starts a program, where `node:child_process` would change how it is called. */
   start?(command: readonly string[]): Started;
-  /** Calls `leave` at an exit event, after `crash` where that event follows an error and does not tell. */
-  onEnd(leave: () => void, crash: () => void): void;
+  /** Calls `onExit` at an exit event, after `crash` where that event follows an error and does not tell. */
+  onEnd(onExit: () => void, crash: () => void): void;
   /** The path without `..`, where the runtime resolves those otherwise than the kernel does. */
-  physical?(path: string): string;
+  resolveParents?(path: string): string;
   /** Watches a file without keeping the process alive, where `node:fs` cannot. May throw. */
   watch?(path: string, happened: () => void): { close(): void } | undefined;
   /** Another way to `flock(2)`, for when there is no FFI. */
   fallback():
     | { readonly way: KernelLockWay; readonly flock: Flock }
     /** `openLock`, and the `stat` that tells the same identities as its files. */
-    | ({ readonly way: KernelLockWay } & Pick<Disk, "openLock" | "stat">)
+    | ({ readonly way: KernelLockWay } & Pick<FileSystem, "openLock" | "stat">)
     | Unavailable;
 }
