@@ -7,6 +7,7 @@
  */
 import { systemFailure } from "./record/errors.ts";
 import type { LockEvent } from "./events/event.ts";
+import { holderFields } from "./record/record.ts";
 import { explainBeside } from "./record/explain.ts";
 import { oldPath, readWhole } from "./events/journal_writer.ts";
 import { journalPath, known } from "./record/options.ts";
@@ -65,14 +66,26 @@ export function history(path: string | URL, options: { readonly journal?: string
 
 const EVENTS: readonly unknown[] = ["acquired", "released", "stale", "lost"] satisfies LockEvent["event"][];
 
+const TEXTS = ["at", "path", "host", "command", "runtime", "label", "reason"] as const;
+const NUMBERS = ["waited", "held"] as const;
+
+/** An event, if each of its fields is of the kind that we write: another user may have written the line. */
 function parseEvent(line: string): LockEvent | undefined {
   try {
     const value: Record<string, unknown> | null = JSON.parse(line);
-    const isEvent = typeof value === "object" && value !== null && EVENTS.includes(value.event) &&
-      typeof value.at === "string" && typeof value.path === "string" && Number.isInteger(value.pid);
-    // The cast: what a reader decides by was checked, and the rest is for people to read.
-    return isEvent ? value as unknown as LockEvent : undefined;
+    if (typeof value !== "object" || value === null) return undefined;
+    const { event, at, path, pid, mode, backend, holder } = value;
+    const isOurs = EVENTS.includes(event) && at !== undefined && path !== undefined &&
+      TEXTS.every((name) => value[name] === undefined || typeof value[name] === "string") &&
+      NUMBERS.every((name) => value[name] === undefined || typeof value[name] === "number") &&
+      (mode === "exclusive" || mode === "shared") && (backend === undefined || typeof backend === "string") &&
+      Number.isInteger(pid) && (holder === undefined || isHolder(holder));
+    // The cast: every field was checked.
+    return isOurs ? value as unknown as LockEvent : undefined;
   } catch {
     return undefined; // torn, or another program's
   }
 }
+
+const isHolder = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && holderFields(value as Record<string, unknown>) !== undefined;

@@ -8,6 +8,7 @@ import {
   renameSync,
   statSync,
   symlinkSync,
+  truncateSync,
   unlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -329,4 +330,31 @@ test("history() throws for a journal that cannot be read, and for options that d
   for (const lock of ["", "a/", "a\0b", 5, undefined, new URL("http://localhost/")]) {
     assertThrows(() => history(lock as string), TypeError);
   }
+});
+
+test("fileMode is the journal's mode too, in each back end", ({ path }) => {
+  for (const backend of BACKENDS) {
+    const lock = path(backend);
+    new Lock(lock, { backend, journal: true, fileMode: 0o600 }).runSync(() => {});
+    if (process.platform !== "win32") assertEquals(statSync(`${lock}.journal`).mode & 0o777, 0o600);
+  }
+});
+
+test("history() leaves out each line with a field of the wrong type", ({ path }) => {
+  const good = { event: "acquired", at: "2026-11-29T10:00:00.000Z", path: path(), mode: "exclusive", pid: 1 };
+  const wrong = [
+    ...["at", "path", "host", "command", "runtime", "label", "reason", "waited", "held", "mode", "backend", "pid"]
+      .map((name) => ({ ...good, [name]: [1] })),
+    { ...good, holder: 5 },
+    { ...good, holder: { command: [1] } },
+    { ...good, holder: { pid: "\u001b]0;planted\u0007" } },
+  ];
+  writeFileSync(`${path()}.journal`, [...wrong, good].map((each) => `${JSON.stringify(each)}\n`).join(""));
+  assertEquals(history(path()), [good as LockEvent]);
+});
+
+test("history() of a file that is larger than a journal is a LockError", ({ path }) => {
+  writeFileSync(`${path()}.journal`, '{"event":"');
+  truncateSync(`${path()}.journal`, 2 ** 33); // sparse
+  assertEquals(assertThrows(() => history(path()), LockError).code, "EFBIG");
 });

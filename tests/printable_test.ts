@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import { Lock, LockError, LockHolder } from "../mod.ts";
 import { timeoutError } from "../src/record/messages.ts";
 import { printable, quote, shown } from "../src/sys/printable.ts";
+import { cut } from "../src/cli/output.ts";
 import { test } from "./harness.ts";
 
 const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
@@ -75,4 +76,13 @@ test("acquire() and inspect() of a path that a terminal could be misled by show 
 test("LockTimeoutError's suggested command names a file for the shell, whatever it is called", () => {
   const { message } = timeoutError("/srv/$(reboot) \x9b.lock", 0, {});
   assertStringIncludes(message, `"fuser -v '/srv/$(reboot) \\u009b.lock'" names`);
+});
+
+test("cut() looks at no more of a text than it shows", () => {
+  assertEquals(cut("abcdef", 6), "abcdef");
+  assertEquals(cut("abcdef", 5), "abcd…");
+  assertEquals(cut("日本語", 5), "日本…");
+  assertEquals(cut("e\u0301".repeat(9), 5), `${"e\u0301".repeat(4)}…`);
+  assertEquals(cut("\x1b[31mabcdef\x1b[39m", 6), "\x1b[31mabcdef\x1b[39m");
+  assertEquals(cut("\u0301".repeat(60_000), 80).length <= 80 * 8 + 1, true); // they take no column
 });

@@ -250,3 +250,12 @@ test("sameBytes() compares length and content", () => {
     assert(!sameBytes(bytes(a), bytes(b)));
   }
 });
+
+test("encode() leaves no number, job or pattern of a command line alone between blanks: kill $(cat LOCK)", () => {
+  const fields: HolderFields = { pid: 4711, command: "job 1 2 -9 %1 +3 * ?? [a] x9 end", label: "5 6" };
+  const text = new TextDecoder().decode(encode(fields));
+  assertEquals(text.split(/\s+/).filter((word) => /^[-+]?\d|^[%*?[]/.test(word)), ["4711"]);
+  const content = parse(new TextEncoder().encode(text));
+  assert(content.kind === "record");
+  assertEquals({ ...content.holder }, fields);
+});

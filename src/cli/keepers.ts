@@ -43,7 +43,7 @@ export function proofOf({ path, backend }: LockStatus, holder: LockHolder): Proo
 export function fileSystemOf({ path, backend }: LockStatus): string | undefined {
   const sys = system();
   try {
-    const physical = sys.physical(path);
+    const physical = sys.resolveParents(path);
     return sys.fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
   } catch (error) {
     if (error instanceof SystemError) return undefined;

@@ -49,9 +49,14 @@ export function isExact(command: readonly string[]): boolean {
 }
 
 /** Starts COMMAND, with `fd` as its descriptor 3, and with these signals ignored, which are given by their numbers. */
-export function launch(command: readonly string[], fd: number | undefined, ignored: readonly number[]): Launched {
+export function launch(
+  command: readonly string[],
+  fd: number | undefined,
+  ignored: readonly number[],
+  files?: number,
+): Launched {
   const calls = commandCalls();
-  return typeof calls === "string" ? byRuntime(command, fd) : byLibrary(calls, command, fd, ignored);
+  return typeof calls === "string" ? byRuntime(command, fd) : byLibrary(calls, command, fd, ignored, files);
 }
 
 function byLibrary(
@@ -59,6 +64,7 @@ function byLibrary(
   command: readonly string[],
   fd: number | undefined,
   ignored: readonly number[],
+  files?: number,
 ): Launched {
   const argv = calls.exact(command);
   if (!argv) return failed("its arguments are not UTF-8, and are not known here");
@@ -66,7 +72,7 @@ function byLibrary(
   const onChild = () => look();
   // Before the start: where our parent ignores SIGCHLD, the kernel would throw the status away.
   process.on("SIGCHLD", onChild);
-  const pid = startProgram(calls, argv, { fd, at: fd === undefined ? undefined : LOCK_FD, ignored });
+  const pid = startProgram(calls, argv, { fd, at: fd === undefined ? undefined : LOCK_FD, ignored, files });
   if (pid instanceof SystemError) {
     process.off("SIGCHLD", onChild);
     return failed(pid.code);

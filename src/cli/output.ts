@@ -74,24 +74,30 @@ export function columns(fd: 1 | 2): number {
 const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{1f300}-\u{3fffd}]/u;
 
+/** How many columns a character takes. */
+const columnsOf = (character: string): number => /\p{M}/u.test(character) ? 0 : WIDE.test(character) ? 2 : 1;
+
 /** How many columns text takes. */
 export function width(text: string): number {
   let columns = 0;
-  for (const each of util().stripVTControlCharacters(text)) {
-    columns += /\p{M}/u.test(each) ? 0 : WIDE.test(each) ? 2 : 1;
-  }
+  for (const each of util().stripVTControlCharacters(text)) columns += columnsOf(each);
   return columns;
 }
 
-/** Cuts text to so many columns. */
+/** Most characters that are shown a column: a word of 60,000 combining ones takes none, and froze `status`. */
+const CROWD = 8;
+
+/** Cuts text to so many columns, in time that grows with the columns and not with the text. */
 export function cut(text: string, columns: number): string {
-  if (width(text) <= columns) return text;
-  let kept = "";
-  for (const each of text) {
-    if (width(kept + each) >= columns) break;
-    kept += each;
+  if (columns === Infinity) return text;
+  let used = 0, end = 0, at = 0, count = 0;
+  for (const [piece] of text.matchAll(/\p{Cc}\[[\d;]*m|./gsu)) { // a style of ours, or a character
+    used += piece.startsWith("\x1b[") ? 0 : columnsOf(piece);
+    if (used > columns || ++count > Math.max(columns, 1) * CROWD) return `${text.slice(0, end)}…`;
+    at += piece.length;
+    if (used < columns) end = at; // there is room for the sign that it was cut
   }
-  return `${kept}…`;
+  return text;
 }
 
 /** Breaks text at blanks into lines of at most that many columns. A longer word stands by itself. */

@@ -54,6 +54,11 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
     { long: "local", help: "only if the lock file is on a local disk: not on FUSE, NFS, SMB, 9p and the like" },
     { short: "o", long: "close", help: "do not give the lock to COMMAND; what it leaves running will not hold it" },
     { short: "F", long: "no-fork", help: "become COMMAND instead of starting it, where the runtime can" },
+    {
+      long: "nofile",
+      value: "N",
+      help: "the soft limit of open files for COMMAND, which the runtime has raised to the hard one",
+    },
     { long: "label", value: "TEXT", help: "text that is shown to whoever finds the lock held" },
     { long: "signal-holder", value: "[=TERM]", help: "send the holder a signal, once, and wait for it to end" },
     { long: "signal-on-lost", value: "[=TERM]", help: "send COMMAND a signal if the lock is lost" },
@@ -78,16 +83,28 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
     if (command.length === 0) throw new UsageError(`it takes a COMMAND to run under ${shown(name)}`);
     if (!isExact(command)) throw new UsageError("an argument of COMMAND is not UTF-8, and cannot be passed on here");
     if (values["no-fork"] && values.close) throw new UsageError("--no-fork and --close exclude each other");
+    const files = fileLimit(parsed);
     const lost = values["signal-on-lost"] ? signalName(text(parsed, "signal-on-lost") ?? "TERM") : undefined;
     const lock = open(parsed, name);
     const waited = endAsFirst();
     const conflict = await acquire(parsed, lock, name).finally(waited);
     if (conflict !== undefined) return conflict;
     const verbose = (words: string) => void (values.verbose && say(words));
-    if (values["no-fork"]) become(lock, command, verbose);
-    return await around(lock, command, values.close ? undefined : lock.fd, lost, verbose);
+    if (values["no-fork"]) become(lock, command, verbose, files);
+    return await around(lock, command, values.close ? undefined : lock.fd, lost, verbose, files);
   },
 };
+
+/** The soft limit of open files. Every runtime raises its own at the start, and nothing tells what it was. */
+function fileLimit(parsed: Parsed): number | undefined {
+  const files = whole(parsed, "nofile", 4, 2 ** 31 - 1); // COMMAND needs the standard streams and the lock
+  if (files === undefined) return undefined;
+  const calls = commandCalls();
+  if (typeof calls === "string") throw new UsageError(`--nofile takes the runtime's FFI, and there is none: ${calls}`);
+  const most = calls.mostFiles();
+  if (BigInt(files) > most) throw new UsageError(`--nofile: ${files} is above the hard limit, ${most}`);
+  return files;
+}
 
 function open(parsed: Parsed, name: string): Lock {
   const { journal, shared, quiet, local } = parsed.values;
@@ -135,7 +152,7 @@ async function acquire(parsed: Parsed, lock: Lock, name: string): Promise<number
 }
 
 /** Becomes COMMAND; comes back if there is no way to. */
-function become(lock: Lock, command: readonly string[], verbose: (words: string) => void): void {
+function become(lock: Lock, command: readonly string[], verbose: (words: string) => void, files?: number): void {
   const calls = commandCalls();
   if (typeof calls === "string" || (lock.backend === "flock" && lock.fd === undefined)) {
     const why = typeof calls === "string" ? calls : lock.backendReason;
@@ -152,7 +169,7 @@ function become(lock: Lock, command: readonly string[], verbose: (words: string)
   calls.defaultSignals();
   calls.passOn();
   const exact = calls.exact(command)!; // `!`: isExact() has said so
-  const { code } = calls.exec(exact, lock.fd ?? 0, lock.fd === undefined ? 0 : at);
+  const { code } = calls.exec(exact, lock.fd ?? 0, lock.fd === undefined ? 0 : at, files);
   calls.exit(cannotExecute(command[0], code));
 }
 
@@ -163,6 +180,7 @@ async function around(
   fd: number | undefined,
   onLost: NodeJS.Signals | undefined,
   verbose: (words: string) => void,
+  files?: number,
 ): Promise<number> {
   const what = command.map(shown).join(" ");
   const part = fd === undefined ? endTogether() : undefined;
@@ -173,7 +191,7 @@ async function around(
     : `; it does not get the lock, and after a "kill -9" of pid ${process.pid} would run on without`;
   verbose(`executing ${what}${then}`);
   const began = performance.now();
-  const child = supervise(command, fd);
+  const child = supervise(command, fd, files);
   const { signal } = lock;
   let lost = false, signalled = false;
   const onLoss = () => {

@@ -41,7 +41,7 @@ export interface Supervised {
 }
 
 /** Starts COMMAND with `fd` as its descriptor 3. Never throws: see {@linkcode End}. */
-export function supervise(command: readonly string[], fd: number | undefined): Supervised {
+export function supervise(command: readonly string[], fd: number | undefined, files?: number): Supervised {
   const ignored = ignoredSignals();
   // Before the start, so that no signal falls between the two. What our parent has had ignored (nohup, `&` in a
   // script) does not reach COMMAND, but has a handler too: Deno, once it has one, dies of the rest by default.
@@ -50,7 +50,7 @@ export function supervise(command: readonly string[], fd: number | undefined): S
     handler: isWindows() || ignored.includes(each) ? () => {} : () => forward(each),
   }));
   for (const { each, handler } of handlers) process.on(each, handler);
-  const { pid, ended, over, hatch, isInGroup } = launch(command, fd, ignored.map((name) => signals()[name]));
+  const { pid, ended, over, hatch, isInGroup } = launch(command, fd, ignored.map((name) => signals()[name]), files);
   const canary = pid !== undefined && hatch && !isWindows()
     ? new Canary(hatch, FORWARDED.map((name) => signals()[name]))
     : undefined;

@@ -51,10 +51,17 @@ function stacked<T>(rows: readonly T[], columns: readonly Column<T>[], room: num
 /** Text in pieces of so many columns. */
 function chunks(text: string, columns: number): string[] {
   const pieces = [""];
+  let used = 0;
   for (const each of text) {
-    const last = pieces.length - 1;
-    if (pieces[last] !== "" && width(pieces[last] + each) > columns) pieces.push(each.trimStart());
-    else pieces[last] += each;
+    const last = pieces.length - 1, wide = width(each);
+    if (pieces[last] !== "" && used + wide > columns) {
+      const next = each.trimStart();
+      pieces.push(next);
+      used = next === "" ? 0 : wide;
+    } else {
+      pieces[last] += each;
+      used += wide;
+    }
   }
   return pieces;
 }

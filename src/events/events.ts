@@ -25,11 +25,16 @@ export type Detail = Pick<LockEvent, "waited" | "held" | "reason"> & {
 /** Maximum length of a command line in an event, in characters, as in a record. */
 const COMMAND_LIMIT = 1000;
 
-/** Writes an event of a lock to its journal and calls the hooks. */
-export function emit(name: LockEventName, subject: Subject, detail: Detail, journal: string | undefined): void {
+/** Writes an event of a lock to its journal, which has the lock file's mode, and calls the hooks. */
+export function emit(
+  name: LockEventName,
+  subject: Subject,
+  detail: Detail,
+  { journal, fileMode }: { readonly journal?: string; readonly fileMode: number },
+): void {
   let event: LockEvent | undefined;
   const make = () => event ??= makeEvent(name, subject, detail);
-  if (journal !== undefined && name !== "waiting") appendEvent(system(), journal, make());
+  if (journal !== undefined && name !== "waiting") appendEvent(system(), journal, make(), fileMode);
   for (const hook of hooks().values()) hook(name, make);
 }
 

@@ -13,21 +13,18 @@ export const oldPath = (journal: string): string => `${journal}.1`;
 /** How each line begins, and so each journal. A file that begins otherwise is not ours, and is left alone. */
 const HEAD = '{"event":"';
 
-/** Each user who may read the lock may read the journal. */
-const FILE_MODE = 0o644;
-
 /** The journals of which a failure was reported. Only the first one is: a full disk fails at each line. */
 const failed = new Set<string>();
 
 /** Appends an event. A journal that cannot be written stops no lock: its first failure goes to standard error. */
-export function appendEvent(sys: System, journal: string, event: LockEvent): void {
+export function appendEvent(sys: System, journal: string, event: LockEvent, fileMode: number): void {
   try {
     const path = sys.resolveParents(journal);
     // A journal that cannot be rotated must not grow for ever either.
     if ((sys.stat(path)?.size ?? 0) > 2 * LIMIT) {
       throw new SystemError("EFBIG", "it is full, and cannot be rotated");
     }
-    if (sys.append(path, `${JSON.stringify(event)}\n`, HEAD, FILE_MODE) > LIMIT) rotate(sys, path);
+    if (sys.append(path, `${JSON.stringify(event)}\n`, HEAD, fileMode) > LIMIT) rotate(sys, path);
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
     if (failed.has(journal)) return;
@@ -40,7 +37,7 @@ export function appendEvent(sys: System, journal: string, event: LockEvent): voi
 function rotate(sys: System, journal: string): void {
   let file: OpenFile | undefined;
   try {
-    file = sys.openLock(journal, "write", FILE_MODE);
+    file = sys.openLock(journal, "write", 0); // it is there
     if (sys.way && file.flock("exclusive") !== "locked") return;
     const { identity, size } = file.stat();
     if (size <= LIMIT || sys.stat(journal)?.identity !== identity) return;
@@ -52,14 +49,23 @@ function rotate(sys: System, journal: string): void {
   }
 }
 
-/** The text of a journal, or the beginning of it; empty if there is no file. */
-export function readWhole(sys: System, path: string, limit = Infinity): string {
+/** Most that is read of a journal, in bytes: more than it grows to. Another user may put a sparse file of terabytes there. */
+const READ_LIMIT = 8 * LIMIT;
+
+/** The text of a journal, or the beginning of it; empty if there is no file. Throws EFBIG for what is no journal of ours. */
+export function readWhole(sys: System, path: string, limit?: number): string {
   const file = sys.openRead(path);
   if (!file) return "";
   try {
     const { kind, size } = file.stat();
     if (kind !== "file") throw new SystemError("EINVAL", `${quote(path)} is a ${kind}, not a file`);
-    return new TextDecoder().decode(file.read(Math.min(size, limit)));
+    if (limit === undefined && size > READ_LIMIT) {
+      throw new SystemError(
+        "EFBIG",
+        `${quote(path)} has ${size} bytes, and a journal never has more than ${READ_LIMIT}`,
+      );
+    }
+    return new TextDecoder().decode(file.read(Math.min(size, limit ?? size)));
   } finally {
     file.close();
   }

@@ -149,8 +149,8 @@ export class State {
 
   /** Emits an event of this lock. */
   emit(event: LockEventName, detail: Detail): void {
-    const { label, mode, journal } = this.settings;
-    emit(event, { path: this.path, label, mode, backend: this.choice.taken }, detail, journal);
+    const { label, mode } = this.settings;
+    emit(event, { path: this.path, label, mode, backend: this.choice.taken }, detail, this.settings);
   }
 
   /** Whether it is held, and any call may acquire it once more: it is reentrant, and no `run` owns it. */

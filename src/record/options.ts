@@ -38,7 +38,7 @@ export interface LockOptions {
    * LockDeadlockError.
    */
   reentrant?: boolean;
-  /** Permission bits of a lock file that has to be made, less the umask: `0o644` unless given. None on Windows. */
+  /** Permission bits of a lock file, PID file or journal that has to be made, less the umask: `0o644` unless given. None on Windows. */
   fileMode?: number;
   /** Text for people, shown to whoever finds the lock held; at most 200 characters. */
   label?: string;

@@ -140,12 +140,18 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
 
 /** The length of the command line in a record, in UTF-16 units; it is shorter if the record would be too long. */
 export const COMMAND_LIMIT = 1000;
+/**
+ * A blank before what `kill` would take for a process, a group or a job, or the shell for a pattern. In the
+ * record's JSON it is escaped, so that `kill $(cat LOCK)` signals the holder alone, and not a number of its command line.
+ */
+const NUMBER_AHEAD = / (?=[-+]?\d|[%*?[])/g;
 
 /** A record as the bytes of a lock file, at most {@linkcode RECORD_LIMIT}. */
 export function encode(fields: HolderFields): Uint8Array {
   for (let length = COMMAND_LIMIT;; length = length >> 1) {
     const command = fields.command?.slice(0, length);
-    const text = `${fields.pid}\n${JSON.stringify({ holdfast: 1, ...fields, command })}\n`;
+    const json = JSON.stringify({ holdfast: 1, ...fields, command });
+    const text = `${fields.pid}\n${json.replace(NUMBER_AHEAD, "\\u0020")}\n`;
     const bytes = new TextEncoder().encode(text);
     // Only the command line has no bound of its own: labels are checked, the rest is the kernel's.
     if (bytes.length <= RECORD_LIMIT || length === 0) return bytes;
@@ -174,7 +180,7 @@ export function parse(bytes: Uint8Array): Content {
     : { kind: "damaged", holder: new LockHolder({ pid }) };
 }
 
-/** undefined unless every field is of the kind that we write: a nonce, for one, becomes a file's name. */
+/** undefined unless every field is of the kind that we write. */
 function parseFields(json: string, pid: number): HolderFields | undefined {
   let value: Record<string, unknown>;
   try {
@@ -182,9 +188,16 @@ function parseFields(json: string, pid: number): HolderFields | undefined {
   } catch {
     return undefined; // cut, torn or too deep: damaged
   }
-  const fields: Record<string, unknown> = { pid };
   // A later version's record is read by the same fields: its owner is judged, never taken for damage.
   if (!Number.isInteger(value.holdfast) || Number(value.holdfast) < 1 || value.pid !== pid) return undefined;
+  return holderFields(value);
+}
+
+/** The fields of a holder; undefined unless each is of the kind that we write: a nonce, for one, becomes a file's name. */
+export function holderFields(value: Readonly<Record<string, unknown>>): HolderFields | undefined {
+  const { pid } = value;
+  if (parsePid(String(pid)) !== pid) return undefined;
+  const fields: Record<string, unknown> = { pid };
   for (const name of TEXT_FIELDS) {
     if (Object.hasOwn(value, name)) fields[name] = value[name];
     if (fields[name] !== undefined && typeof fields[name] !== "string") return undefined;

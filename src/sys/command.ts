@@ -20,6 +20,7 @@ import {
   F_WRLCK,
   LINUX_FLOCK,
   R_OK,
+  RLIMIT_NOFILE,
   SIG_DFL,
   SIG_IGN,
   SIGACTION_SIZE,
@@ -47,6 +48,8 @@ export interface Given {
   readonly at?: number;
   /** Signals that are ignored in it, by their numbers. */
   readonly ignored?: readonly number[];
+  /** Its soft limit of open files. */
+  readonly files?: number;
   /** This pipe's reading end as its three standard streams. */
   readonly streams?: Pipe;
 }
@@ -82,6 +85,8 @@ export interface CommandCalls {
   pipe(): Pipe | SystemError;
   /** Closes a descriptor that `open` has not opened. */
   shut(fd: number): void;
+  /** The hard limit of open files. */
+  mostFiles(): bigint;
   /** Whether it is in our process group. */
   isInGroup(pid: number): boolean;
   /** Waits for it; the wait status of `waitpid(2)`. */
@@ -89,7 +94,7 @@ export interface CommandCalls {
   /** The same without waiting; undefined while it runs. */
   poll(pid: number): number | SystemError | undefined;
   /** Becomes a program, which has `fd` as `at`. Returns only if that fails, and then nothing but `exit` may follow. */
-  exec(argv: readonly ByteString[], fd: number, at: number): SystemError;
+  exec(argv: readonly ByteString[], fd: number, at: number, files?: number): SystemError;
   /** Ends at once: no exit handler, no tidying up by the runtime. */
   exit(status: number): never;
   /** The environment that a program is started with: what was given, and what the user had the runtime add. */
@@ -153,6 +158,21 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
     return () => void libc.sigaction(signal, before, new Uint8Array(SIGACTION_SIZE));
   };
 
+  const filesLimit = RLIMIT_NOFILE[hasLinuxKernel(platform) ? "linux" : "bsd"];
+  /** The soft and the hard limit of open files. */
+  const fileLimits = (): BigUint64Array<ArrayBuffer> => {
+    const limits = new BigUint64Array(2);
+    libc.getrlimit(filesLimit, new Uint8Array(limits.buffer));
+    return limits;
+  };
+  /** Sets the soft limit of open files, until the returned function is called. */
+  const limitFiles = (soft: number | undefined) => {
+    if (soft === undefined) return () => {};
+    const before = fileLimits();
+    libc.setrlimit(filesLimit, new Uint8Array(new BigUint64Array([BigInt(soft), before[1]]).buffer));
+    return () => void libc.setrlimit(filesLimit, new Uint8Array(before.buffer));
+  };
+
   /** Makes `fd` be `at`, for the next program too: what dup2 makes has no close-on-exec. */
   const place = (fd: number, at: number) => {
     const copy = fd === at ? libc.dup(fd) : fd;
@@ -213,8 +233,9 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       return done instanceof SystemError ? done : { from: ends[0], to: ends[1] };
     },
     shut: (fd) => void libc.close(fd),
+    mostFiles: () => fileLimits()[1],
     isInGroup: (pid) => libc.getpgid(pid) === libc.getpgid(0),
-    spawn(argv, { fd, at, ignored = [], streams } = {}) {
+    spawn(argv, { fd, at, ignored = [], streams, files } = {}) {
       const actions = new Uint8Array(ACTIONS_SIZE);
       libc.posix_spawn_file_actions_init(actions);
       for (const stream of [0, 1, 2]) {
@@ -235,6 +256,7 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       const restore = [
         ...[SIGPIPE, SIGXFSZ].map((signal) => dispose(signal, SIG_DFL)),
         ...ignored.map((signal) => dispose(signal, SIG_IGN)),
+        limitFiles(files),
       ];
       const number = libc.posix_spawnp(new Uint8Array(pid.buffer), c(argv[0]), actions, 0, args, environment);
       for (const each of restore.reverse()) each();
@@ -250,13 +272,14 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
       const done = retry(() => libc.waitpid(pid, new Uint8Array(status.buffer), WNOHANG));
       return done instanceof SystemError ? done : done === 0 ? undefined : status[0];
     },
-    exec(argv, fd, at) {
+    exec(argv, fd, at, files) {
       const all = vector(argv);
       // What Bun was told to read (--env-file) is in process.env only.
       for (const [name, value] of addedTo(given() ?? [], shownVariables())) {
         libc.setenv(c(fromText(name)), c(fromText(value)), 1);
       }
       place(fd, at);
+      limitFiles(files);
       libc.execvp(c(argv[0]), all);
       return named(errno());
     },

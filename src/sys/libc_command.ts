@@ -16,6 +16,8 @@ export const COMMAND_SYMBOLS = {
   fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" },
   fileno: { parameters: ["pointer"], result: "i32" }, // FILE *stream
   getpgid: { parameters: ["i32"], result: "i32" }, // pid_t pid
+  getrlimit: { parameters: ["i32", "buffer"], result: "i32" }, // int resource, struct rlimit *
+  setrlimit: { parameters: ["i32", "buffer"], result: "i32" }, // int resource, const struct rlimit *
   pipe: { parameters: ["buffer"], result: "i32" }, // int fds[2]
   posix_spawn_file_actions_addclose: { parameters: ["buffer", "i32"], result: "i32" }, // actions, int fd
   posix_spawn_file_actions_adddup2: { parameters: ["buffer", "i32", "i32"], result: "i32" }, // actions, int from, int to
@@ -51,6 +53,9 @@ export const R_OK = 4, W_OK = 2, X_OK = 1;
 
 /** For `signal(3)`: the same everywhere. */
 export const SIG_DFL = 0, SIG_IGN = 1;
+
+/** For `getrlimit(2)`, the open files: asm-generic/resource.h of Linux; sys/resource.h of macOS and FreeBSD. */
+export const RLIMIT_NOFILE = { linux: 7, bsd: 8 } as const;
 
 /** For `waitpid(2)`: the same everywhere. */
 export const WNOHANG = 1;

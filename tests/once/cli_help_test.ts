@@ -90,7 +90,7 @@ test("holdfast completion is what bash takes, and completes commands, options, a
     return stdout.trim().split("\n");
   };
   assertEquals(complete(["holdfast", "sta"]), ["status"]);
-  assertEquals(complete(["holdfast", "run", "--no"]), ["--nonblock", "--no-fork"]);
+  assertEquals(complete(["holdfast", "run", "--no"]), ["--nonblock", "--no-fork", "--nofile"]);
   assertEquals(complete(["holdfast", "completion", ""]), ["-h", "--help", "-V", "--version", "bash", "zsh", "fish"]);
   writeFileSync(place.path("some.lock"), "");
   assertEquals(complete(["holdfast", "run", "-w", "5", "some"]), ["some.lock"]);

@@ -198,6 +198,24 @@ for (const kind of KINDS) {
   });
 }
 
+for (const kind of FFI_KINDS) {
+  test(`holdfast run --nofile in ${kind} sets the soft limit of open files, and not the hard one`, async (place) => {
+    const limits = ["sh", "-c", "ulimit -Sn; ulimit -Hn"];
+    const by = ["setsid", "sh", "-c", 'ulimit -Sn 1000; ulimit -Hn 2000; exec "$@"', "sh"];
+    for (const options of [[], ["-F"]]) {
+      const { out, err } = await holdfast(
+        place,
+        kind,
+        ["run", "--nofile", "256", ...options, place.path(), ...limits],
+        { by },
+      );
+      assertEquals(out, "256\n2000\n", err);
+    }
+    const above = await holdfast(place, kind, ["run", "--nofile", "2001", place.path(), "true"], { by });
+    assertEquals(above.code, 64, above.err);
+  });
+}
+
 test("holdfast run tells of a lost lock, lets COMMAND run on, and ends with 75; --signal-on-lost ends it", async (place) => {
   const run = async (...options: string[]) => {
     const path = place.path(`${options.length}.lock`);
