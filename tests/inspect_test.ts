@@ -178,7 +178,7 @@ for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) { // which ha
         const record = how === "kill" && kind === "node20"
           ? ` \\(the record is of pid ${parent.pid} \\(.*\\) on .*, "nightly", since .*, and that has ended\\)`
           : "";
-        assertMatch(said(status.reason), new RegExp(`: whoever has the same open file keeps it${record}$`));
+        assertMatch(said(status.reason), new RegExp(`: a process that has the same open file keeps it${record}$`));
         assertEquals(new Lock(path(how)).tryAcquire(), false);
       } finally {
         await end(heir, dir);
@@ -381,7 +381,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   const { heir } = await killedFlock(place, path("orphan"));
   const orphan = await look(user, path("orphan"));
   assertEquals([orphan.state, orphan.complete, orphan.holders], ["held", false, []]);
-  assertMatch(said(orphan.reason), /has ended; who has the same open file cannot be seen from here$/);
+  assertMatch(said(orphan.reason), /has ended; the process that has the same open file cannot be seen from here$/);
   await end(heir, dir);
 });
 

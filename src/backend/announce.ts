@@ -1,4 +1,4 @@
-/** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
+/** Steps 4 and 5 of the kernel lock (docs/protocol.md): the record of a hold, written into the file and taken back. */
 import type { Request } from "./contract.ts";
 import type { Named } from "../record/in_the_way.ts";
 import { judgeNumber } from "../record/owner.ts";
@@ -18,7 +18,7 @@ export interface Announcement {
   readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
-  /** Clears our record, and nothing that anybody else wrote over it; whether it was there. */
+  /** Clears our record, and nothing that another process wrote over it; whether it was there. */
   clear(): boolean;
 }
 

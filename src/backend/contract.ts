@@ -8,7 +8,7 @@ import type { LockHolder } from "../record/record.ts";
 export interface Hold {
   /** Names this hold among all others: how a thread knows that it waits for itself. */
   readonly token: string;
-  /** The last holder, where that one died without releasing. */
+  /** The last holder, if it died without releasing. */
   stale: LockHolder | undefined;
   /** Another program's PID that stood in the lock file, of one that lives. */
   readonly named?: Named;
@@ -17,7 +17,7 @@ export interface Hold {
   /** The file by whose change it may be lost. */
   readonly watched: string;
   /**
-   * Whether it is still held; a deleted file is made again, if nobody else was
+   * Whether it is still held; a deleted file is made again, if no other process was
    * faster. Else why not, in words: it is given up then, and what stands there was not touched.
    */
   verify(): string | undefined;
@@ -46,7 +46,7 @@ export interface Refusal {
 }
 
 /**
- * Finds out who is in the way, for a message or a signal. It costs more than a try, and reads what both back ends and
+ * Finds the holder that is in the way, for a message or a signal. It costs more than a try, and reads what both back ends and
  * the kernel say; so it is handed in by the facade, and no back end knows it.
  */
 export type Describe = (refusal: Refusal) => InTheWay;

@@ -7,7 +7,7 @@ import { signals } from "../sys/mod.ts";
 import { printable } from "../sys/printable.ts";
 import { NAME, STATUS } from "./version.ts";
 
-/** A full pipe is tried again after so many milliseconds: somebody left it non-blocking. */
+/** Pause before a full pipe is tried again, in milliseconds: another process left it non-blocking. */
 const PAUSE = 5;
 
 function write(fd: number, text: string): void {
@@ -21,16 +21,16 @@ function write(fd: number, text: string): void {
         block(PAUSE);
         continue;
       }
-      // Whoever read it has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
+      // The reader has seen enough (`| head -1`). Without a word, and with the status of a process that SIGPIPE ends.
       if (code === "EPIPE") process.exit(STATUS.signal + signals().SIGPIPE);
-      if (fd !== 1) return; // there is nobody left to tell
+      if (fd !== 1) return; // there is nowhere left to report it
       say(`cannot write to standard output: ${code}`);
       process.exit(STATUS.system);
     }
   }
 }
 
-/** Writes to standard output; ends the process where nobody reads it. */
+/** Writes to standard output; ends the process if the reader is gone. */
 export const print = (text: string): void => write(1, text);
 
 /** A line on standard error, which a terminal can be trusted with. */
@@ -81,7 +81,7 @@ export function width(text: string): number {
   return columns;
 }
 
-/** Cuts text to so many columns. */
+/** Cuts text to a number of columns. */
 export function cut(text: string, columns: number): string {
   if (width(text) <= columns) return text;
   let kept = "";

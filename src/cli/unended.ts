@@ -1,9 +1,9 @@
-/** What a journal does not tell the end of: the holder has it now, or died and nobody has come since. */
+/** Acquisitions of which a journal has no end: the holder has the lock now, or died, and no holder has come since. */
 import { Lock, LockError, type LockHolder, type LockStatus } from "../../mod.ts";
 import type { LockEvent } from "../events/event.ts";
 import { system } from "../sys/mod.ts";
 
-/** The acquisitions that were neither released nor lost, and that nobody has found stale; the oldest first. */
+/** The acquisitions that were neither released, lost, nor found stale; the oldest first. */
 export function unended(all: readonly LockEvent[]): LockEvent[] {
   const open: LockEvent[] = [];
   for (const each of all) {

@@ -9,17 +9,17 @@ import { whyNotIdentified } from "../record/identity.ts";
 import type { InTheWay } from "../record/in_the_way.ts";
 import { type System, SystemError } from "../sys/contract.ts";
 
-/** A holder that was refused a signal for so long, in milliseconds, will not do better: it may have come a moment ago. */
+/** How long a holder may stay unverified before the wait ends, in milliseconds: it may have come a moment ago. */
 const PATIENCE = 1_000;
 
-/** To find out who holds it may cost as much as many tries: not more often, in milliseconds. */
+/** Shortest time between two searches for the holder, in milliseconds: one may cost as much as many tries. */
 const PAUSE = 20;
 
 /** Why a process must not be signalled as the holder; undefined if it may. */
 export function whyNotToSignal(sys: System, { holder, doubt, here, proof }: InTheWay): string | undefined {
   const self = sys.self();
   if (here || holder?.pid === self.pid) return "it is this very process";
-  if (!holder) return doubt ?? "nobody can be named";
+  if (!holder) return doubt ?? "no process can be named";
   if (doubt) return doubt;
   if (holder.nonce === undefined) return "it left no record of this library, so it cannot be verified";
   const unknown = whyNotIdentified(sys, holder);
@@ -66,7 +66,7 @@ export class HandOver {
       reason = answer instanceof SystemError ? answer.message : `there is no process ${holder.pid}`;
     }
     if (now - (this.#since ??= now) < PATIENCE) return;
-    throw notSignalledError(this.#path, this.#signal, inTheWay, reason ?? "nobody can be named");
+    throw notSignalledError(this.#path, this.#signal, inTheWay, reason ?? "no process can be named");
   }
 
   /** What to add to the message when the time is up. */

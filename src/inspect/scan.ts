@@ -1,4 +1,4 @@
-/** Every lock in a directory, and who holds it. Reads, and changes nothing. */
+/** Finds every lock in a directory, and its holders. Reads, and changes nothing. */
 import { nodePath } from "../sys/builtin.ts";
 import { reasonOf, systemFailure } from "../record/errors.ts";
 import { explain, explainList } from "../record/explain.ts";

@@ -85,7 +85,7 @@ export function inPlace(status: LockStatus, view: View | undefined): LockStatus 
   if (!view) return status;
   const { state, complete, mode, backend, reason } = status;
   const isAlone = state === "held" && mode === "exclusive" && backend === "flock" && !view.both;
-  // Where there is no file nobody holds it, wherever that is.
+  // A file that does not exist has no holder, on any file system.
   const all = complete && (isAlone || reason === NO_FILE);
   const why = complete && !all ? `; ${view.hides}` : "";
   return { ...status, complete: all, reason: `${reason}${view.where}${why}` };

@@ -6,7 +6,7 @@ import { env, system } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
 import { SystemError } from "../sys/contract.ts";
 
-/** Nobody else may look in, or plant files. */
+/** Mode of the lock directory: no other user may list it, or plant files. */
 export const DIRECTORY_MODE = 0o700;
 
 /**

@@ -3,7 +3,7 @@ import type { LockHolder } from "./record.ts";
 import { settlePath, show } from "./path.ts";
 import { signals } from "../sys/mod.ts";
 
-/** How a lock is held: alone, or together with others who hold it shared. */
+/** How a lock is held: alone, or together with other shared holders. */
 export type LockMode = "exclusive" | "shared";
 
 /** Which kind of lock holds: the kernel's, or a PID file. */
@@ -12,8 +12,8 @@ export type LockBackend = "flock" | "pidfile";
 /** Options of a lock. */
 export interface LockOptions {
   /**
-   * `"exclusive"` (default): nobody else holds the lock. `"shared"`: others may
-   * hold it shared at the same time, and nobody exclusively; the kernel lock only.
+   * `"exclusive"` (default): there is no other holder. `"shared"`: there may be
+   * other shared holders, and no exclusive one; the kernel lock only.
    */
   mode?: LockMode;
   /**
@@ -40,12 +40,12 @@ export interface LockOptions {
   reentrant?: boolean;
   /** Permission bits of a lock file that has to be made, less the umask: `0o644` unless given. None on Windows. */
   fileMode?: number;
-  /** Text for people, shown to whoever finds the lock held; at most 200 characters. */
+  /** Text for people, shown in messages about the held lock; at most 200 characters. */
   label?: string;
   /**
-   * Called with the last holder where that one died without releasing, after
-   * the lock was acquired. Without it, one line on standard error says so. What
-   * it throws is thrown by the call that acquired, and the lock is released.
+   * Called after the lock was acquired, if the last holder died without releasing
+   * it, with that holder. Without `onStale`, one line on standard error says so.
+   * What it throws is thrown by the call that acquired, and the lock is released.
    */
   onStale?: (holder: LockHolder) => void;
   /**

@@ -2,11 +2,11 @@
  * Is a record's owner alive, dead or unknown. Unknown is never stolen from.
  *
  * A PID is a number in one table of processes: that of one PID namespace of one kernel. So the first question is
- * whether the owner's table is this process's. Two facts agree only if both are known: a fact that one side does not
- * know neither agrees nor differs, and where it matters the verdict is "unknown". (A reader that did not know its own
+ * whether the owner's table is this process's. Two facts agree only if both are known: a fact that is unknown to
+ * one side neither agrees nor differs, and where it matters the verdict is "unknown". (A reader that did not know its own
  * namespace took a living owner in another container for dead, and there were two holders.)
  *
- * The rules, of which the first that answers wins:
+ * The rules, of which the first that answers wins (docs/protocol.md has them too):
  *
  * 1. Nothing says where the owner lives, as in another program's PID file: its number is judged (rules 5 to 9).
  * 2. Another boot id of a host of the same name: dead, if one kernel after another had the file, so that the first must
@@ -40,7 +40,7 @@ export interface ProcessState {
 
 const verdict = (state: ProcessState["state"], reason: string): ProcessState => ({ state, reason });
 
-/** For the person who has to settle what cannot be settled from here. */
+/** For a person, to settle what cannot be settled from here. */
 const howToTell = (pid: number) => `"ps -o pid,lstart,args -p ${pid}" shows whether it lives`;
 
 type Fact = string | undefined;
@@ -93,7 +93,7 @@ function wasRestarted(owner: HolderFields, self: Identity, isLocal: boolean): bo
   return differ(owner.bootId, self.bootId) && isLocal &&
     [owner, self].every(({ pidNamespace }) => pidNamespace === INITIAL_PID_NAMESPACE) &&
     agree(owner.host, self.host) &&
-    // A record of the kernel back end does not say what its writer saw. There the kernel's lock decides who holds it.
+    // A record of the kernel back end does not say what its writer saw. There the kernel's lock decides.
     (owner.fileSystem === undefined || owner.fileSystem === "local");
 }
 
