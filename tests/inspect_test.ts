@@ -202,7 +202,7 @@ test("inspect() names the child of a flock(1) that was killed", async (place) =>
   const { pid, heir } = await killedFlock(place, path());
   const status = Lock.inspect(path());
   assertEquals([status.state, pids(status), status.holder?.command], ["held", [heir], "sleep 600"], status.reason);
-  assertMatch(status.reason, new RegExp(`pid ${pid} took it, and has ended: whoever has the same open file`));
+  assertMatch(status.reason, new RegExp(`pid ${pid} took it, and has ended: a process that has the same open file`));
   await end(heir, dir);
   assertEquals(Lock.inspect(path()).state, "free");
 });
