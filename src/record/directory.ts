@@ -10,7 +10,7 @@ import { SystemError } from "../sys/contract.ts";
 export const DIRECTORY_MODE = 0o700;
 
 /**
- * Where `Lock.named` keeps its files: `$HOLDFAST_DIR`; as root
+ * Returns the directory of `Lock.named`: `$HOLDFAST_DIR`; as root
  * `/var/lib/holdfast`; else `$XDG_STATE_HOME/holdfast` or
  * `~/.local/state/holdfast`, on macOS `~/Library/Application Support/holdfast`,
  * on Windows `%LOCALAPPDATA%\holdfast`.
@@ -32,7 +32,7 @@ export const DIRECTORY_MODE = 0o700;
  * ```
  *
  * @returns Its path, absolute.
- * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server) in UTF-8, or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
+ * @throws {LockError} If it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server) in UTF-8, or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
  */
 export function lockDirectory(): string {
   try {

@@ -181,7 +181,7 @@ export function judgeWithoutLock(owner: HolderFields, processes: Processes, file
 }
 
 /**
- * Whether a process is alive, and why that is so.
+ * Tells whether a process is alive, and why.
  *
  * Sees through what fools `kill(pid, 0)` alone: a zombie and a thread's id are
  * `"dead"`, and so is, if `startTime` is given, a process that merely has the
@@ -200,8 +200,8 @@ export function judgeWithoutLock(owner: HolderFields, processes: Processes, file
  * @param pid Process id: a whole number from 1 to 2147483647. Others are groups of processes to kill(2), so they are refused.
  * @param startTime The process's start time, as a record or `/proc/PID/stat` field 22 has it.
  * @returns The verdict.
- * @throws {TypeError} if `pid` is not a number, or `startTime` not a string.
- * @throws {RangeError} if it is not a process id.
+ * @throws {TypeError} If `pid` is not a number, or `startTime` not a string.
+ * @throws {RangeError} If it is not a process id.
  */
 export function processState(pid: number, startTime?: string): ProcessState {
   if (typeof pid !== "number") {

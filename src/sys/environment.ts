@@ -47,7 +47,7 @@ const FILES = ["", ".development", ".production", ".test"].flatMap((kind) => [`.
  * Takes out of `process.env` what the runtime put there unasked. A `.env` of the current directory, which may be any user's,
  * set HOLDFAST_DIR, and one job ran twice at once; and LD_PRELOAD, and root ran planted code.
  *
- * @throws {SystemError} if there is such a file, and what was given cannot be known.
+ * @throws {SystemError} If there is such a file, and what was given cannot be known.
  */
 export function forgetFiles(): void {
   const { readsFiles } = thisRuntime();
