@@ -67,6 +67,12 @@ for (const file of ["CONTRIBUTING.md", "docs/protocol.md"]) {
   });
 }
 
+test("CONTRIBUTING.md names functions by the files that they are in", () => {
+  const named = [...read("CONTRIBUTING.md").matchAll(/`(\w+)`\s+in\s+\[[^\]]+\]\(([^)]+)\)/g)];
+  assert(named.length > 3);
+  assertEquals(named.filter(([, name, file]) => !new RegExp(`\\b${name}\\b`).test(read(file))).map(([all]) => all), []);
+});
+
 test("CONTRIBUTING.md has every folder of src/ in its map, and src/ names no document that is not there", () => {
   const folders = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true }).filter((each) =>
     each.isDirectory()

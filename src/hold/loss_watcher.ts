@@ -32,9 +32,13 @@ interface Guarded {
   noise: number;
 }
 
+/** All holds of this thread that are guarded: one timer checks them all. */
 const guarded = new Set<Guarded>();
+/** Number of open watchers: their limit is one for the thread, not one for each hold. */
 let watchers = 0;
+/** The thread's one timer, while it is set. */
 let timer: NodeJS.Timeout | undefined;
+/** When the timer fires, by the monotonic clock, in milliseconds. */
 let due = Infinity;
 
 /** Guards a hold until the returned function is called. `path` is the file that must stay. */
