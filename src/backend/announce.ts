@@ -14,7 +14,7 @@ const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 export interface Announcement {
   /** The last holder, if it died without releasing. */
   readonly stale: LockHolder | undefined;
-  /** Another program's PID that stood there, of one that lives and has not locked the file. */
+  /** Another program's PID that stood there: its process is alive and has not locked the file. */
   readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
@@ -67,7 +67,7 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
   };
 }
 
-/** For a record that could not be cleared: the lock is given up all the same, and the next holder is told of a stale one. */
+/** For a record that could not be cleared: the lock is released all the same, and the next holder gets a stale report. */
 function ignoringFailure(call: () => void): void {
   try {
     call();

@@ -6,11 +6,11 @@ import type { LockHolder } from "../record/record.ts";
 
 /** A lock that is held. */
 export interface Hold {
-  /** Names this hold among all others: how a thread knows that it waits for itself. */
+  /** Identifies this hold, so that a thread knows when it waits for itself. */
   readonly token: string;
   /** The last holder, if it died without releasing. */
   stale: LockHolder | undefined;
-  /** Another program's PID that stood in the lock file, of one that lives. */
+  /** Another program's PID that stood in the lock file, if its process is alive. */
   readonly named?: Named;
   /** The descriptor that the lock belongs to, where the runtime shows one. */
   readonly fd: number | undefined;
@@ -35,7 +35,7 @@ export interface Hold {
 
 /** A lock that is held by another: what a try has seen of it. */
 export interface Refusal {
-  /** The token of the hold that is in the way, where it can be told. */
+  /** The token of the hold that is in the way, if it is known. */
   readonly token: string | undefined;
   /** The PID file that is in the way. Without it the kernel's lock is, or a lease. */
   readonly entry?: Entry;
@@ -72,7 +72,7 @@ export interface Entry {
   /** The owner; undefined where the file is damaged. */
   readonly holder: LockHolder | undefined;
   readonly owner: ProcessState;
-  /** The owner, if others are to be told of its death. Not an earlier load of this program: its process is alive. */
+  /** The owner, if its death is to be reported. Not an earlier load of this program: its process is alive. */
   readonly stale?: LockHolder;
   /** A record may stand there, and cannot be read now. */
   readonly unread?: true;

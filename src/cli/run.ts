@@ -184,7 +184,7 @@ async function around(
   else signal.addEventListener("abort", onLoss);
   let status = await child.ended;
   part?.();
-  lock.verify(); // tells of a loss for which there was no time yet
+  lock.verify(); // reports a loss for which there was no time yet
   signal.removeEventListener("abort", onLoss);
   verbose(`it ended with ${status} after ${span(performance.now() - began)}`);
   try {

@@ -91,7 +91,7 @@ function ignoredSignals(): NodeJS.Signals[] {
 /**
  * Whether our process group, which is COMMAND's too, has the terminal. Then the
  * kernel sends Ctrl-C to both of us, and a second one would mean "at once" to
- * many programs. A `kill -INT` cannot be told from it: nothing names its sender.
+ * many programs. A `kill -INT` looks the same: nothing names its sender.
  */
 function inForeground(): boolean {
   const stat = system().own("stat");

@@ -45,7 +45,7 @@ export function lockDirectory(): string {
   }
 }
 
-/** What cannot be told is not guessed: in another directory it would be another lock. */
+/** Resolves the directory, and guesses nothing: in another directory it would be another lock. */
 function settleDirectory(): string {
   const given = env("HOLDFAST_DIR");
   if (given !== undefined) return absolute("HOLDFAST_DIR", given);

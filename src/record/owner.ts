@@ -56,7 +56,7 @@ const sameNamespace = (a: Fact, b: Fact): boolean => agree(a, b) && a !== JAIL;
 
 /**
  * Judges the owner that a record names. `fileSystem`: what the record lies on, as this process sees it
- * (`sys.fileSystem`); undefined where that cannot be told.
+ * (`sys.fileSystem`); undefined if that is not known.
  */
 export function judge(owner: HolderFields, processes: Processes, fileSystem?: string): ProcessState {
   const { pid, startTime, uid } = owner;
@@ -76,7 +76,7 @@ export function judge(owner: HolderFields, processes: Processes, fileSystem?: st
   if (byNumber.state === "dead") return byNumber;
   const why = differ(owner.timeNamespace, self.timeNamespace)
     ? "it started in another time namespace"
-    : "whether it started in this time namespace cannot be told";
+    : "whether it started in this time namespace is not known";
   return verdict("unknown", `${why}; where it was started, ${howToTell(pid)}`);
 }
 
@@ -131,7 +131,7 @@ function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): 
     ? `this process does not know its own ${NAMES[here]} (it takes --allow-ffi?), so it cannot judge another one`
     : elsewhere
     ? `its record has no ${elsewhere} (written without --allow-ffi?)`
-    : "both run in a jail, and whether it is the same one cannot be told";
+    : "both run in a jail, and whether it is the same jail is not known";
   return `${why}; where it runs, ${howToTell(owner.pid)}`;
 }
 

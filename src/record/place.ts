@@ -16,7 +16,7 @@ export interface Place extends Reach {
   readonly where: string;
 }
 
-/** undefined: it is a local disk. `"unknown"`: it cannot be told here. */
+/** undefined: it is a local disk. `"unknown"`: the system does not say. */
 export function placeOf(sys: System, path: string): Place | "unknown" | undefined {
   // There may be no file yet; and its directory may be a symlink. Not before it is needed: Deno takes 7 ms to load node:path.
   const directory = () => `${nodePath().dirname(path)}/.`;
@@ -41,16 +41,16 @@ export function whyNotLocal(sys: System, path: string): string | undefined {
   // That is the user's problem, then: the try would say so, unless another process makes it meanwhile.
   if (!sys.stat(directory)) throw new SystemError("ENOENT", `its directory ${quote(directory)} does not exist`);
   if (!isWindows()) sys.stat(`${directory}/.`); // throws where it is no directory, or may not be entered
-  return "that it is on a local disk cannot be told here: it takes Linux, one of its common file systems, and " +
+  return "whether it is on a local disk is not known here: that takes Linux, one of its common file systems, and " +
     "permission for statfs(2) where a runtime has permissions (--allow-ffi or --allow-sys=statfs)";
 }
 
 /** Maximum number of files that are remembered. */
 const FILES = 64;
-/** Files that were looked at, by their identities, for at a path another may be mounted; and places that were told of. */
+/** Files that were looked at, by identity, because another can be mounted at the same path; and places that were reported. */
 const seen = new Set<string>(), told = new Set<string>();
 
-/** After a lock was taken: tells on standard error, once for each mount, where another may be granted it as well. */
+/** Warns on standard error, once for each mount, after a lock was taken where a second process may be granted it too. */
 export function tellPlace(sys: System, given: string, identity: string): void {
   if (seen.has(identity)) return;
   if (seen.size >= FILES) seen.clear();
