@@ -16,7 +16,7 @@ export interface Opened {
  * 1. Made if missing, never truncated; read-only where it may not be written: the lock works on that too.
  *
  * `"leased"`: another process has a lease on it, as an NFSv4 server has that delegates the file to a client. The open
- * has asked for its end, and the kernel waits so long for that: `fs.lease-break-time`, 45 s, or what the server sets.
+ * has asked for its end, and the kernel waits for that up to `fs.lease-break-time`: 45 s, or what the server sets.
  */
 export function open(sys: System, { path, fileMode }: Request): Opened | "leased" {
   let first: SystemError | undefined;
@@ -61,7 +61,7 @@ export function reopen(sys: System, { path, fileMode }: Request, failure: System
 
 /**
  * Step 2. EACCES is how an SMB mount says "held". A local disk never does: there a security policy denies the call, and
- * whoever waited for a release would wait for ever (a snap under AppArmor: canonical/prompting-client#92).
+ * a waiter would wait for ever for a release (a snap under AppArmor: canonical/prompting-client#92).
  */
 export function takeLock(sys: System, path: string, file: OpenFile, mode: "exclusive" | "shared"): "locked" | "held" {
   const answer = file.flock(mode);
