@@ -70,7 +70,7 @@ export class Lock implements Disposable, AsyncDisposable {
    */
   static named(name: string, options: LockOptions = {}): Lock {
     const lock = new Lock(namedPath(name), options);
-    lock.#state.makesDirectory = true;
+    lock.#state.choice.makesDirectory = true;
     return lock;
   }
 
@@ -81,7 +81,7 @@ export class Lock implements Disposable, AsyncDisposable {
 
   /** `"flock"` or `"pidfile"`; undefined before the first try. */
   get backend(): LockBackend | undefined {
-    return this.#state.choice?.taken;
+    return this.#state.choice.taken;
   }
 
   /**
@@ -122,7 +122,7 @@ export class Lock implements Disposable, AsyncDisposable {
 
   /** The reason for that back end, in words for people. */
   get backendReason(): string {
-    return this.#state.choice?.reason ?? "nothing was tried yet";
+    return this.#state.choice.reason;
   }
 
   /**
@@ -133,12 +133,13 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {LockError} If the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
    */
   tryAcquire(): boolean {
-    return this.#state.tryOnce() && this.held; // `onStale` may have released it
+    const state = this.#state;
+    if (state.hold) return state.enterAgain();
+    return !state.take(state.choice.attempt(state.request), false) && this.held; // `onStale` may have released it
   }
 
   /**
-   * Waits for the lock without blocking the event loop. Calls on one object are
-   * served in their order.
+   * Waits for the lock without blocking the event loop. Calls on one object are served in their order.
    *
    * @param options How long to wait, and what ends the wait.
    * @returns This object, holding the lock.
@@ -172,8 +173,7 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Releases the lock. The lock file stays, empty. A child that has inherited the
-   * descriptor holds the lock from now on.
+   * Releases the lock. The lock file stays, empty. A child that inherited the descriptor holds the lock from now on.
    *
    * @throws {LockNotHeldError} If this object does not hold it; another holder keeps it.
    * @throws {LockLostError} If it was lost while it was held, so that another may have held it too; once, if that was noticed before.

@@ -3,12 +3,8 @@
  * against: files and lines by folder, circles, imports against the direction,
  * what one tryAcquire() runs through, and the variables that outlive a call.
  */
-import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
-import { deno, tool } from "../tests/tools.ts";
+import { filesTouched, framesOfTry } from "./map/probe.ts";
 import { against, circles, readSources, variables } from "./map/source.ts";
-
-const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 const sources = readSources();
 const folderOf = (name: string) => name.includes("/") ? name.slice(0, name.lastIndexOf("/")) : ".";
@@ -30,19 +26,12 @@ const wrong = against(sources);
 console.log(`\n## Imports against the direction: ${wrong.length}\n`);
 for (const each of wrong) console.log(each);
 
-/** What a probe prints: a JSON text on its last line. */
-function probe<T>(command: string, ...args: string[]): T {
-  const { stdout, stderr, status } = spawnSync(command, args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
-  return JSON.parse(stdout.trim().split("\n").at(-1)!); // `!`: split gives one part at least
-}
-
-const frames = probe<string[]>(deno(), "run", "-A", "--no-check", here("map/frames.ts"));
+const frames = framesOfTry();
 const files = new Set(frames.map((frame) => frame.split(" ")[1]));
 console.log(`\n## From tryAcquire() to flock(2): ${frames.length} frames in ${files.size} files\n`);
 console.log(frames.join("\n"));
 
-const touched = probe<string[]>(tool("node26"), "--disable-warning=ExperimentalWarning", here("map/touched.ts"));
+const touched = filesTouched();
 console.log(`\n## Files that one acquire and release run code of: ${touched.length}\n`);
 console.log(touched.join("\n"));
 

@@ -76,7 +76,7 @@ test("holdfast:acquired is published once for the lock of any copy, whether one 
 });
 
 test("a copy of another version of what is kept is excluded as a stranger, and waits until its time is up", async ({ path }) => {
-  const Other = await copyIn(path("other"), [["sys/thread.ts", "lock:thread:2", "lock:thread:other"]]);
+  const Other = await copyIn(path("other"), [["sys/thread.ts", "lock:thread:3", "lock:thread:other"]]);
   for (const backend of BACKENDS) {
     await new One(path(), { backend }).run(async () => {
       const stranger = new Other(path(), { backend });

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
-import { against, circles, readSources, sourceOf } from "../tasks/map/source.ts";
+import { against, circles, readSources, sourceOf, variables } from "../tasks/map/source.ts";
 import { ownKind, test, within } from "./harness.ts";
 
 const here = (file: string) => fromFileUrl(new URL(file, import.meta.url));
@@ -105,6 +105,16 @@ test("src/ names the process, the user or the number that it means, in comments 
   assertEquals(findings((text) => vague(text).map((word) => `: ${word}`)), []);
   const pages = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/protocol.md"];
   for (const page of pages) assertEquals(vague(readFileSync(here(`../${page}`), "utf8")), [], page);
+});
+
+test("src/ has a reason beside or before each variable of a module that changes", () => {
+  const found = variables(readSources());
+  assert(found.length > 5, "the search finds nothing");
+  assertEquals(found.filter(({ reason }) => !reason).map(({ file, name }) => `${file}: ${name}`), []);
+  const planted = variables(
+    new Map([["planted.ts", sourceOf("planted.ts", "\nlet count = 0;\nconst all = new Line();\n")]]),
+  );
+  assertEquals(planted.map(({ name, reason }) => [name, reason]), [["count", undefined], ["all", undefined]]);
 });
 
 test("src/ imports nothing but its own files, by their full names, and what all three runtimes have", () => {

@@ -12,7 +12,7 @@ import { announce, NOTHING } from "./announce.ts";
 import { pidPath, readEntry, refusalBy } from "./entry.ts";
 import { KernelHold, type Taken } from "./held.ts";
 import type { KeptFile } from "./kept.ts";
-import { open, type Opened, reopen, takeLock } from "./open.ts";
+import { isHeld, open, type Opened, reopen } from "./open.ts";
 import { isAbandoned } from "./ours.ts";
 
 /** NFSv4 answers EBADF for an exclusive lock on a read-only descriptor; gofrs/flock#22. */
@@ -61,7 +61,7 @@ function takeOn(sys: System, opened: Opened, request: Request, kept?: KeptFile, 
   const { path, mode } = request;
   let staysOpen = false;
   try {
-    if (takeLock(sys, path, file, mode) === "held") { // 2
+    if (isHeld(sys, path, file.flock(mode))) { // 2
       const refusal = { token };
       if (!kept) return { refusal };
       if (kept.isReplaced(opened, () => sys.stat(path)?.identity)) return undefined;

@@ -1,7 +1,7 @@
 /** Step 1 of the kernel back end: the lock file, open, and why it could not be. */
 import type { Request } from "./contract.ts";
 import { explain, NOT_WRITABLE, notRegular } from "../record/explain.ts";
-import { type Access, type OpenFile, type System, SystemError } from "../sys/contract.ts";
+import { type Access, type FlockAnswer, type OpenFile, type System, SystemError } from "../sys/contract.ts";
 import { isLeased } from "./entry.ts";
 
 /** A lock file, open. */
@@ -60,13 +60,12 @@ export function reopen(sys: System, { path, fileMode }: Request, failure: System
 }
 
 /**
- * Step 2. EACCES is how an SMB mount says "held". A local disk never does: there a security policy denies the call, and
- * a waiter would wait for ever for a release (a snap under AppArmor: canonical/prompting-client#92).
+ * What the answer to step 2 means. EACCES is how an SMB mount says "held". A local disk never does: there a security
+ * policy denies the call, and a waiter would wait for ever (a snap under AppArmor: canonical/prompting-client#92).
  */
-export function takeLock(sys: System, path: string, file: OpenFile, mode: "exclusive" | "shared"): "locked" | "held" {
-  const answer = file.flock(mode);
-  if (answer !== "denied") return answer;
-  if (sys.fileSystem(path) !== "local") return "held";
+export function isHeld(sys: System, path: string, answer: FlockAnswer): boolean {
+  if (answer !== "denied") return answer === "held";
+  if (sys.fileSystem(path) !== "local") return true;
   throw new SystemError("EACCES", DENIED);
 }
 

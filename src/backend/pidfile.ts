@@ -23,7 +23,7 @@ import {
   refusalBy,
   temporaryPath,
 } from "./entry.ts";
-import { takeLock } from "./open.ts";
+import { isHeld } from "./open.ts";
 import { hold, isAbandoned, removed } from "./ours.ts";
 import { giveBack, release, verify } from "./pid_held.ts";
 import { discard, publish, sweep } from "./publish.ts";
@@ -193,7 +193,7 @@ function probe(sys: System, path: string): "free" | { heldOn: string } | undefin
     file = sys.openLock(path, "read", 0);
     const { kind, identity } = file.stat();
     if (kind !== "file") return undefined; // refused by the reading that follows
-    return takeLock(sys, path, file, "exclusive") === "held" ? { heldOn: identity } : "free";
+    return isHeld(sys, path, file.flock("exclusive")) ? { heldOn: identity } : "free";
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
     if (file && error.code === "EACCES") throw error; // denied to us only: others may have it

@@ -27,7 +27,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
   if (state.hold && isUnder((hold) => hold === state.hold)) throw deadlockError(path);
   // It must not queue behind waiters that wait for its own task: one try now, which finds out whether it may share.
   if (isUnderLockOf(path)) {
-    if (!butNotForItself(path, state.attempt(scoped))) return granted(state);
+    if (!butNotForItself(path, attempt(state, scoped))) return granted(state);
   }
   const kept = new KeptFile();
   const handOver = signalHolder === undefined ? undefined : new HandOver(system(), path, signalHolder, state.describe);
@@ -41,7 +41,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
       mayEnter: () => state.mayEnter,
       asks: handOver !== undefined,
       attempt(waited) {
-        const refusal = butNotForItself(path, state.attempt(scoped, kept, waited ? began : undefined));
+        const refusal = butNotForItself(path, attempt(state, scoped, kept, waited ? began : undefined));
         if (!refusal) hold = granted(state);
         else {
           if (!waits) emitWaiting(state, refusal);
@@ -51,7 +51,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
         return refusal;
       },
       late: (refusal) => timeoutError(path, timeout, state.describe(refusal), handOver?.remark),
-      watched: () => state.choice?.taken === "pidfile" ? pidPath(path) : path,
+      watched: () => state.choice.taken === "pidfile" ? pidPath(path) : path,
     });
   } finally {
     kept.close();
@@ -70,7 +70,7 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
     waitSync(path, {
       wait: new Wait(timeout, now, shortestPause(state)),
       attempt(waited) {
-        const refusal = state.attempt(scoped, kept, waited ? began : undefined);
+        const refusal = attempt(state, scoped, kept, waited ? began : undefined);
         if (refusal === HELD_HERE) throw deadlockError(path);
         if (refusal?.token !== undefined && holdsHere(refusal.token)) throw deadlockError(path);
         if (refusal && !waits) emitWaiting(state, refusal);
@@ -83,6 +83,12 @@ export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout
     kept.close();
   }
   return granted(state);
+}
+
+/** One try; undefined when it is held now. `kept`, `began`: a waiter's file, and when it began to wait, if it did. */
+function attempt(state: State, scoped: boolean, kept?: KeptFile, began?: number): Refusal | undefined {
+  if (state.hold) return state.enterAgain() ? undefined : HELD_HERE;
+  return state.take(state.choice.attempt(state.request, kept), scoped, began);
 }
 
 /** Whether the task runs under the lock at a path, however that is spelled: the kernel names the file. */

@@ -4,6 +4,7 @@
  */
 import type { AsyncLocalStorage } from "node:async_hooks";
 import type { Hold } from "../backend/contract.ts";
+import { isHeld } from "../backend/registry.ts";
 import { asyncHooks } from "../sys/builtin.ts";
 import { perThread } from "../sys/thread.ts";
 
@@ -12,15 +13,6 @@ interface Frame {
   readonly path: string;
   readonly outer: Frame | undefined;
 }
-
-/** The holds that last. A task may outlive the `run` that it was started in. */
-const live = () => perThread("live", () => new WeakSet<Hold>());
-
-/** It is held from now on. */
-export const begin = (hold: Hold): void => void live().add(hold);
-
-/** It is no longer held. */
-export const end = (hold: Hold): void => void live().delete(hold);
 
 /** Loads `node:async_hooks` at the first `run()` of the thread, and not before. */
 const frames = () => perThread<{ storage?: AsyncLocalStorage<Frame> }>("frames", () => ({}));
@@ -34,7 +26,7 @@ export function under<T>(hold: Hold, path: string, fn: () => T): T {
 /** Whether the current task runs under a hold like that. */
 export function isUnder(matches: (hold: Hold, path: string) => boolean): boolean {
   for (let frame = frames().storage?.getStore(); frame; frame = frame.outer) {
-    if (live().has(frame.hold) && matches(frame.hold, frame.path)) return true;
+    if (isHeld(frame.hold) && matches(frame.hold, frame.path)) return true;
   }
   return false;
 }

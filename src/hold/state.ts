@@ -1,20 +1,17 @@
 /** The state machine behind a Lock: idle, held, lost; how often; and by which task. */
-import { nodePath } from "../sys/builtin.ts";
 import { Choice } from "../backend/choice.ts";
 import type { Attempt, Describe, Hold, Refusal, Request } from "../backend/contract.ts";
-import type { KeptFile } from "../backend/kept.ts";
 import { isUnder } from "./context.ts";
-import { DIRECTORY_MODE } from "../record/directory.ts";
-import { LockError, type LockLostError, systemFailure } from "../record/errors.ts";
+import { type LockLostError, systemFailure } from "../record/errors.ts";
 import type { LockEventName } from "../events/event.ts";
 import { type Detail, emit } from "../events/events.ts";
-import { explainMake } from "../record/explain.ts";
-import { Holding } from "./holding.ts";
-import { HELD_HERE, lineMoved, wakeLine } from "../wait/line.ts";
+import { lossWatcher } from "./loss_watcher.ts";
+import { forget, remember } from "../backend/registry.ts";
+import { lineMoved, wakeLine } from "../wait/line.ts";
 import { lostError, notHeldError, reportStale, warnOfNumber } from "../record/messages.ts";
 import type { Settings } from "../record/options.ts";
 import { tellPlace } from "../record/place.ts";
-import { system } from "../sys/mod.ts";
+import { isMainThread, system } from "../sys/mod.ts";
 import { SystemError } from "../sys/contract.ts";
 
 /** Monotonic time, in milliseconds. */
@@ -29,34 +26,39 @@ export class State {
   readonly settings: Settings;
   /** Finds the holder that is in the way. */
   readonly describe: Describe;
-  readonly #request: Request;
-  choice: Choice | undefined;
-  #holding: Holding | undefined;
-  /** Whether its directory is to be made where it is missing. */
-  makesDirectory = false;
+  /** What a back end is asked at each try. */
+  readonly request: Request;
+  readonly choice: Choice;
+  #hold: Hold | undefined;
+  /** Since when it is held, by the monotonic clock, in milliseconds. */
+  #since = 0;
+  #unwatch = (): void => {};
+  /** Emits that it is released, once. */
+  #part = (): void => {};
   /** How it was lost, until the caller is told or it is acquired again. */
   lost: LockLostError | undefined;
   #controller: AbortController | undefined;
-  /** Tells that it is released, once. */
-  #part = (): void => {};
   /** How often the hold was acquired: more than once only if reentrant. */
   #depth = 0;
   /** Whether `run` acquired it: then its task is the owner, else the object is. */
   #scoped = false;
   /** How many calls of `run` are under way on this hold. */
   #runs = 0;
+  /** The file of which the place was looked at last: one that is taken again and again is the same. */
+  #placed: string | undefined;
 
   /** For a path and settings; touches nothing. */
   constructor(path: string, settings: Settings, describe: Describe) {
     this.path = path;
     this.settings = settings;
     this.describe = describe;
-    this.#request = { ...settings, path };
+    this.request = { ...settings, path };
+    this.choice = new Choice(system, settings);
   }
 
   /** What is held. */
   get hold(): Hold | undefined {
-    return this.#holding?.hold;
+    return this.#hold;
   }
 
   /** Aborts when the hold is lost. One serves until it has aborted; the hold after that has another. */
@@ -64,58 +66,48 @@ export class State {
     return (this.#controller ??= new AbortController()).signal;
   }
 
-  /** Whether it is held, asked now. */
+  /** Whether it is held, asked now. One that is not is given up, and its loss is told. */
   verify(): boolean {
-    return this.#holding?.verify() ?? false;
+    const hold = this.#hold, since = this.#since;
+    if (!hold) return false;
+    const reason = hold.verify();
+    if (reason === undefined) return true;
+    this.#forget(hold);
+    this.#lose(hold, since, reason);
+    wakeLine(this.path);
+    return false;
   }
 
-  /** One try; undefined when held now. `kept`, `began`: a waiter's file, and when it began to wait, if it did. */
-  attempt(scoped: boolean, kept?: KeptFile, began?: number): Refusal | undefined {
-    if (this.hold) return this.enterAgain() ? undefined : HELD_HERE;
-    const attempt = this.#try(kept);
+  /**
+   * Takes what a try has come to: undefined when it is held now. `scoped`: by a `run`. `began`: when the caller began
+   * to wait, if it did.
+   */
+  take(attempt: Attempt, scoped: boolean, began?: number): Refusal | undefined {
     if ("refusal" in attempt) return attempt.refusal;
-    const { stale, named } = attempt.hold;
+    const { hold } = attempt;
+    const { stale, named } = hold;
     this.#scoped = scoped;
-    this.#take(attempt.hold, now());
+    this.#begin(hold, now());
     if (stale) this.emit("stale", { holder: () => stale });
     this.emit("acquired", { waited: began === undefined ? 0 : now() - began });
     try {
-      if (this.settings.fileSystem === "warn" && this.choice?.taken === "flock") {
-        tellPlace(system(), this.path, attempt.hold.token);
+      if (this.settings.fileSystem === "warn" && this.choice.taken === "flock" && this.#placed !== hold.token) {
+        this.#placed = hold.token;
+        tellPlace(system(), this.path, hold.token);
       }
       if (stale) reportStale(this.path, stale, this.settings.onStale);
       else if (named && !this.settings.onStale) warnOfNumber(this.path, named);
     } catch (error) {
-      if (this.hold === attempt.hold) this.release(); // the caller gets an error, so it must not get the lock
+      if (this.#hold === hold) this.release(); // the caller gets an error, so it must not get the lock
       throw error;
     }
     return undefined;
   }
 
-  /** One try of its own: whether it is granted. */
-  tryOnce(): boolean {
-    return this.attempt(false) === undefined;
-  }
-
-  /** The directory may be missing the first time, or because another process removed it. */
-  #try(kept: KeptFile | undefined): Attempt {
-    const choice = this.choice ??= new Choice(system(), this.settings);
-    try {
-      return choice.attempt(this.#request, kept);
-    } catch (error) {
-      if (!this.makesDirectory || !(error instanceof LockError && error.code === "ENOENT")) throw error;
-    }
-    const directory = nodePath().dirname(this.path);
-    try {
-      system().makeDirectory(directory, DIRECTORY_MODE);
-    } catch (error) {
-      if (!(error instanceof SystemError)) throw error;
-      throw systemFailure("acquire", this.path, explainMake(system(), directory, error));
-    }
-    return choice.attempt(this.#request, kept);
-  }
-
-  #take(hold: Hold, since: number): void {
+  /** It is held from now on, or again. */
+  #begin(hold: Hold, since: number): void {
+    this.#hold = hold;
+    this.#since = since;
     this.#depth = 1;
     this.#runs = 0;
     this.lost = undefined;
@@ -125,24 +117,23 @@ export class State {
       if (!parted) this.emit("released", { held: now() - since });
       parted = true; // left at an exit, and released by a handler of it after that
     };
-    this.#holding = new Holding(hold, {
-      lost: (reason) => {
-        this.#holding?.end();
-        this.#holding = undefined;
-        this.#lose(hold, since, reason);
-        wakeLine(this.path);
-      },
-      abandon: () => {
+    remember(hold, () => {
+      if (!isMainThread()) { // a Worker: its process goes on, and so would the lock, however often it was acquired
         this.#depth = 1;
-        this.release();
-      },
-      left: () => {
-        part();
-        // Exit handlers that run after ours may rely on what `held` says.
-        if (hold.leave() === "released") this.#holding = undefined;
-      },
-    }, since);
+        return this.release();
+      }
+      part();
+      if (hold.leave() === "released") this.#forget(hold); // exit handlers that run after ours may rely on `held`
+    });
+    this.#unwatch = lossWatcher.watch(hold, () => void this.verify());
     lineMoved(this.path);
+  }
+
+  /** It is no longer held: forgotten before it is closed. */
+  #forget(hold: Hold): void {
+    this.#hold = undefined;
+    forget(hold);
+    this.#unwatch();
   }
 
   /** It is no longer held, without a release. A listener that is told may acquire it again at once. */
@@ -159,7 +150,7 @@ export class State {
   /** Emits an event of this lock. */
   emit(event: LockEventName, detail: Detail): void {
     const { label, mode, journal } = this.settings;
-    emit(event, { path: this.path, label, mode, backend: this.choice?.taken }, detail, journal);
+    emit(event, { path: this.path, label, mode, backend: this.choice.taken }, detail, journal);
   }
 
   /** Whether it is held, and any call may acquire it once more: it is reentrant, and no `run` owns it. */
@@ -177,20 +168,19 @@ export class State {
 
   /** Gives it up, or counts one less. */
   release(): void {
-    if (!this.#holding) throw this.#notHeld();
+    const hold = this.#hold, since = this.#since;
+    if (!hold) throw this.#notHeld();
     if (this.#depth > 1) {
       this.#depth--;
       return;
     }
-    const { hold, since } = this.#holding;
-    this.#holding.end();
-    this.#holding = undefined; // forgotten before it is closed
+    this.#forget(hold);
     let reason: string | undefined;
     try {
       reason = hold.release(this.#part);
     } catch (error) {
       if (!(error instanceof SystemError)) throw error;
-      this.#take(hold, since); // it is still held, and the caller may try again
+      this.#begin(hold, since); // it is still held, and the caller may try again
       throw systemFailure("release", this.path, error);
     } finally {
       wakeLine(this.path);

@@ -1,5 +1,5 @@
 /** Which part of this very process holds a lock, in words: what a person can do about it depends on that. */
-import { isHeldByThisCopy } from "../hold/holding.ts";
+import { isHeldByThisCopy } from "../hold/loss_watcher.ts";
 import type { HolderFields } from "../record/record.ts";
 import { holdsHere } from "../backend/registry.ts";
 import { system } from "../sys/mod.ts";

@@ -1,5 +1,6 @@
 /** Bun. The only file that names it. */
 import type { Bind } from "./abi.ts";
+import { permitsAll } from "./files.ts";
 import { libraryOf } from "./libc.ts";
 import { onEnd } from "./node.ts";
 import type { Runtime } from "./runtime.ts";
@@ -36,7 +37,7 @@ export function bunRuntime(): Runtime | undefined {
     // Not `node:worker_threads`, which takes 25 ms to load. The cast: Node's types do not know it.
     isMainThread: () => (globalThis as unknown as { Bun: { isMainThread: boolean } }).Bun.isMainThread,
     mayOpenByItself: () => true, // it closes nothing of a terminated Worker's anyway
-    permits: () => true,
+    permits: permitsAll,
     resolvesLinks: false,
     marksInherited: true,
     readsFiles(given) {

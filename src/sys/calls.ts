@@ -5,7 +5,7 @@
 import { DIRENT, ERRNO_SIGNATURE, hasLinuxKernel, LOCK_EX, LOCK_NB, LOCK_SH, PLATFORMS, symbolsOf } from "./libc.ts";
 import { errnoName } from "./errno.ts";
 import type { Bind } from "./abi.ts";
-import type { Primitives } from "./primitives.ts";
+import { contention, type Primitives } from "./primitives.ts";
 import { linuxFiles } from "./linux.ts";
 import { type FlockAnswer, SystemError } from "./contract.ts";
 
@@ -130,13 +130,6 @@ export function bindCalls(platform: string, library: string, bind: Bind): Calls 
       return code === "ESRCH" ? "gone" : new SystemError(code, `kill(2) answered ${code}`);
     },
   };
-}
-
-/** What a failed `flock` with LOCK_NB means. */
-export function contention(code: string, detail = ""): "held" | "denied" {
-  if (code === "EACCES") return "denied";
-  if (code === "EWOULDBLOCK" || code === "EAGAIN") return "held";
-  throw new SystemError(code, detail || `flock(2) answered ${code}`);
 }
 
 /** `kill(2)` through the runtime, where it may; undefined, or the errno's name. */

@@ -7,10 +7,9 @@
  */
 import { nodePath, workerThreads } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
-import { contention } from "./calls.ts";
 import { libraryOf } from "./libc.ts";
 import { openAsItStands } from "./careful.ts";
-import { MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
+import { contention, MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
 import { ownThread, type Proc } from "./proc.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./contract.ts";

@@ -4,6 +4,9 @@ import { type Flock, lstat, named, openFile, openUnresolved, type Permits, type 
 import { quote } from "./printable.ts";
 import { type Access, type Disk, SystemError } from "./contract.ts";
 
+/** Of a runtime without permissions: the kernel alone decides. */
+export const permitsAll: Permits = () => true;
+
 const noFlock: Flock = () => {
   throw new SystemError("ENOSYS", "there is no flock(2) for this file");
 };

@@ -75,6 +75,7 @@ export const LINUX_SYMBOLS = {
   // const char *path, int flags, ... : variadic; on Linux the mode goes where a third parameter goes.
   open: { parameters: ["buffer", "i32", "u32"], result: "i32" },
   close: { parameters: ["i32"], result: "i32" }, // int fd
+  flock: { parameters: ["i32", "i32"], result: "i32" }, // int fd, int operation
   // int fd, void *buf, size_t n, off_t offset; half a ssize_t is enough for 8 KiB
   pread: { parameters: ["i32", "buffer", "usize", "usize"], result: "i32" },
   pwrite: { parameters: ["i32", "buffer", "usize", "usize"], result: "i32" },

@@ -7,8 +7,18 @@
 import { util } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
 import { errnoName } from "./errno.ts";
-import type { Flock, Primitives } from "./primitives.ts";
-import { LINUX_KINDS, LINUX_NOFOLLOW, LINUX_OPEN, LINUX_STATX, LINUX_SYMBOLS, STATX_WORDS } from "./libc.ts";
+import { contention, type Primitives } from "./primitives.ts";
+import {
+  LINUX_KINDS,
+  LINUX_NOFOLLOW,
+  LINUX_OPEN,
+  LINUX_STATX,
+  LINUX_SYMBOLS,
+  LOCK_EX,
+  LOCK_NB,
+  LOCK_SH,
+  STATX_WORDS,
+} from "./libc.ts";
 import { quote } from "./printable.ts";
 import { type Access, type FileStat, type FlockAnswer, type OpenFile, SystemError } from "./contract.ts";
 
@@ -73,7 +83,7 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
   } catch {
     return undefined; // one of the symbols is not there: node:fs has what they do
   }
-  const { statx, open, close, pread, pwrite, ftruncate } = libc;
+  const { statx, open, close, flock, pread, pwrite, ftruncate } = libc;
 
   const encoder = new TextEncoder();
   const encoded = new Map<string, Uint8Array>();
@@ -108,9 +118,8 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
   /** Each call answers -1 if it failed, and errno is read next, before the runtime makes calls of its own. */
   class File implements OpenFile {
     readonly fd: number;
-    readonly #flock: Flock;
 
-    constructor(path: string, access: Access, mode: number, flock: Flock) {
+    constructor(path: string, access: Access, mode: number) {
       const bytes = pathBytes(path);
       let fd: number;
       while ((fd = open(bytes, ACCESS[access], mode)) < 0) {
@@ -118,7 +127,6 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
         if (number !== EINTR) throw failure(number, "open", path);
       }
       this.fd = fd;
-      this.#flock = flock;
     }
 
     stat(): FileStat {
@@ -162,7 +170,11 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
     }
 
     flock(mode: "exclusive" | "shared"): FlockAnswer {
-      return this.#flock(this.fd, mode);
+      while (flock(this.fd, LOCK_NB | (mode === "exclusive" ? LOCK_EX : LOCK_SH)) !== 0) {
+        const number = errno();
+        if (number !== EINTR) return contention(errnoName("linux", number));
+      }
+      return "locked";
     }
 
     close(): void {
@@ -176,7 +188,7 @@ export function linuxFiles(library: string, bind: Bind, errno: () => number): Pr
     return undefined; // ENOSYS or EPERM: node:fs knows older calls
   }
   return {
-    open: (path, access, mode, flock) => new File(path, access, mode, flock),
+    open: (path, access, mode) => new File(path, access, mode),
     lstat: (path) => stat(AT_FDCWD, pathBytes(path), AT_SYMLINK_NOFOLLOW, "lstat", path),
     stat: (path) => stat(AT_FDCWD, pathBytes(path), 0, "stat", path),
   };

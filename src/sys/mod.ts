@@ -15,9 +15,9 @@ import { fileSystemName } from "./statfs.ts";
 import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./contract.ts";
 import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 
-/** A process has one runtime. */
+/** Which runtime this is does not change; it is asked at the first use, not at import. */
 let runtime: Runtime | undefined;
-/** A thread has one system: to bind the C library again would cost milliseconds. */
+/** The system, made once: it binds the C library. */
 let cached: System | undefined;
 
 /** The runtime; for what stands beside this file. */

@@ -7,10 +7,10 @@
  */
 import { childProcess, fs, nodePath, workerThreads } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
-import { contention } from "./calls.ts";
 import { messageErrno } from "./errno.ts";
-import { type Flock, named } from "./primitives.ts";
+import { contention, type Flock, named } from "./primitives.ts";
 import type { CType } from "./abi.ts";
+import { permitsAll } from "./files.ts";
 import { libraryOf } from "./libc.ts";
 import type { Runtime } from "./runtime.ts";
 import { SystemError } from "./contract.ts";
@@ -122,7 +122,7 @@ export function nodeRuntime(): Runtime {
     },
     isMainThread: () => workerThreads().isMainThread,
     mayOpenByItself: () => process.permission === undefined && workerThreads().isMainThread,
-    permits: () => true,
+    permits: permitsAll,
     resolvesLinks: false,
     marksInherited: true,
     may: { kill: () => true, hostname: () => true, uid: () => true, proc: true, env: () => true, statfs: () => true },

@@ -52,6 +52,13 @@ export interface Primitives {
 /** The lock call that a runtime has, on a descriptor. */
 export type Flock = (fd: number, mode: "exclusive" | "shared") => FlockAnswer;
 
+/** What a failed `flock` with LOCK_NB means. */
+export function contention(code: string, detail = ""): "held" | "denied" {
+  if (code === "EACCES") return "denied";
+  if (code === "EWOULDBLOCK" || code === "EAGAIN") return "held";
+  throw new SystemError(code, detail || `flock(2) answered ${code}`);
+}
+
 /** A file of the PID-file back end that has a nonce in its name. */
 export const NONCED = /\.pid\.(?:tmp-\d+-)?(?:[0-9a-f]{32}|ino-[\d-]+)$/;
 

@@ -9,8 +9,8 @@
  * wait for oneself is not recognised, and no hook is told of the other's locks.
  */
 
-/** Its version is to be raised with every change of what is kept: `holds`, `lines`, `contended`, `frames`, `live`, `abandoned`, `hooks`. */
-const KEY = Symbol.for("@holdfast/lock:thread:2");
+/** Its version is to be raised with every change of what is kept: `holds`, `lines`, `contended`, `frames`, `abandoned`, `hooks`. */
+const KEY = Symbol.for("@holdfast/lock:thread:3");
 
 /** What this copy keeps for itself where `globalThis` is frozen (SES): then two copies are two. */
 let own: Map<string, unknown> | undefined;

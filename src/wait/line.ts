@@ -53,7 +53,7 @@ const COURTESY = 2;
 /** The paths that this thread last got after a wait, and when it released them. */
 const contended = () => perThread("contended", () => new Map<string, number>());
 
-/** The lines of this thread by path: a waiter and the release that wakes it meet here. */
+/** The lines of this thread, by path: waiters of two copies of the library stand in one line. */
 const lines = () => perThread("lines", () => new Map<string, Line>());
 
 /** How long to let others go first, in milliseconds. */

@@ -86,9 +86,9 @@ export interface Variable {
   readonly reason: string | undefined;
 }
 
-/** `let`, and a `const` that holds something to be filled. */
+/** `let`, and a `const` that holds something to be filled, or an object of a class of ours. */
 const CHANGES =
-  /^(?:export )?(?:let (\w+)|const (\w+)(?:: [^=]+)? = (?:\(\) => perThread|new (?:Map|Set|WeakMap|WeakSet)\b(?!\(\[)))/;
+  /^(?:export )?(?:let (\w+)|const (\w+)(?:: [^=]+)? = (?:\(\)(?:: .+)? => perThread|new (?!Set\(\[|SystemError\b|Text(?:En|De)coder\b)))/;
 
 /** All of them. */
 export function variables(sources: Sources): Variable[] {

@@ -41,9 +41,9 @@ test("attack() finds a flock(2) whose EIO is taken for success", async (place) =
   const failures = await mutant(
     place,
     [
-      "sys/calls.ts",
-      'if (code === "EINTR") continue;',
-      'if (code === "EIO") return "locked"; if (code === "EINTR") continue;',
+      "sys/linux.ts",
+      'return contention(errnoName("linux", number));',
+      'return number === 5 ? "locked" : contention(errnoName("linux", number)); // EIO',
     ],
     { operation: "acquire", backend: "flock" },
     ({ call, errno }) => call === "flock" && errno === "EIO",
@@ -55,7 +55,7 @@ test("attack() finds a flock(2) whose EIO is taken for success", async (place) =
 test("attack() finds a failure that is taken for contention", async (place) => {
   const failures = await mutant(
     place,
-    ["sys/calls.ts", 'code === "EAGAIN") return "held"', 'code === "EAGAIN" || code === "EINVAL") return "held"'],
+    ["sys/primitives.ts", 'code === "EAGAIN") return "held"', 'code === "EAGAIN" || code === "EINVAL") return "held"'],
     { operation: "acquire", backend: "flock" },
     ({ call, errno }) => call === "flock" && errno === "EINVAL",
   );

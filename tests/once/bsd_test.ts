@@ -294,7 +294,7 @@ test("tryAcquire() refuses a symlink with ELOOP and a socket with ENXIO where op
   await new Promise((listening) => server.once("listening", listening));
   const sys = system(); // of this machine, whatever the platform is said to be below
   const attempt = (name: string) =>
-    new Choice({ ...sys, openLock: (path, access, mode) => openFile(path, access, mode, () => "locked") }, {
+    new Choice(() => ({ ...sys, openLock: (path, access, mode) => openFile(path, access, mode, () => "locked") }), {
       backend: "auto",
       fileSystem: "any",
     })

@@ -203,7 +203,7 @@ test("acquire() in Deno does not fail because a line for people finds no room on
 test("attempt() with fileSystem: local gives back what it was granted on what was mounted meanwhile", ({ path }) => {
   const types = ["local", "fuse"];
   const sys: System = { ...system(), fileSystem: () => types.shift(), mounts: () => undefined };
-  const choice = new Choice(sys, { backend: "auto", fileSystem: "local" });
+  const choice = new Choice(() => sys, { backend: "auto", fileSystem: "local" });
   const request = { path: path(), mode: "exclusive", fileMode: 0o644 } as const;
   assertThrows(() => choice.attempt(request), LockUnsupportedError, "it is on fuse, which is no local disk");
   const lock = new Lock(path());

@@ -149,8 +149,7 @@ test("inspect() on Windows names a holder with FFI, and says of one without that
 
 test("inspect() on Windows by a holder without FFI, which cannot read its own record either, says that this process holds it", () => {
   const sys = new FakeWindows().system(false), held = hold(sys);
-  const registered = { token: held.token, leave() {} };
-  remember(registered);
+  remember(held, () => {});
   try {
     const { state, mode, holder, unread, reason } = inspectPath(sys, P);
     assertEquals([state, mode, holder?.pid, unread, reason], [
@@ -161,7 +160,7 @@ test("inspect() on Windows by a holder without FFI, which cannot read its own re
       "this process holds it",
     ]);
   } finally {
-    forget(registered);
+    forget(held);
     held.release();
   }
 });

@@ -47,9 +47,9 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
     edits: [
       [
         "flock.ts",
-        `    if (takeLock(sys, path, file, mode) === "held") { // 2`,
+        `    if (isHeld(sys, path, file.flock(mode))) { // 2`,
         `    const seen = lookAtPidFile(sys, path);
-    if (takeLock(sys, path, file, mode) === "held") { // 2`,
+    if (isHeld(sys, path, file.flock(mode))) { // 2`,
       ],
       ["flock.ts", "    if (early) return { refusal: early };\n", ""],
       ["flock.ts", "const { refusal, dead } = lookAtPidFile(sys, path); // 6", "const { refusal, dead } = seen;"],

@@ -88,7 +88,7 @@ export const isLie = (call: string, errno: string, kind: Kind): boolean =>
 
 /**
  * How flock(2) says that another holds it; EACCES is how an SMB mount does, and who may not ask for the file system
- * cannot tell it from a security policy (`takeLock` in src/backend/open.ts).
+ * cannot tell it from a security policy (`isHeld` in src/backend/open.ts).
  */
 export const saysHeld = (call: string, errno: string, kind: Kind): boolean =>
   call === "flock" && (errno === "EAGAIN" || (errno === "EACCES" && kind === "deno-no-ffi"));

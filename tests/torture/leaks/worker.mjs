@@ -114,7 +114,7 @@ async function eventListeners() {
 let phases = 0;
 async function report(phase, done) {
   await collect();
-  const kept = globalThis[Symbol.for("@holdfast/lock:thread:2")];
+  const kept = globalThis[Symbol.for("@holdfast/lock:thread:3")];
   const line = {
     phase,
     done,
