@@ -10,7 +10,7 @@ import type { LockEvent } from "./events/event.ts";
 import { explainBeside } from "./record/explain.ts";
 import { oldPath, readWhole } from "./events/journal_writer.ts";
 import { journalPath, known } from "./record/options.ts";
-import { settlePath } from "./record/path.ts";
+import { resolvePath } from "./record/path.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
 import { SystemError } from "./sys/contract.ts";
 
@@ -46,9 +46,9 @@ export type { LockEvent, LockEventName } from "./events/event.ts";
  */
 export function history(path: string | URL, options: { readonly journal?: string | URL } = {}): LockEvent[] {
   known("read a journal", options, ["journal"]);
-  const lock = settlePath(path, mayAskDirectory, "read a journal");
+  const lock = resolvePath(path, mayAskDirectory, "read a journal");
   const given = options.journal;
-  const journal = given === undefined ? journalPath(lock) : settlePath(given, mayAskDirectory, "read a journal");
+  const journal = given === undefined ? journalPath(lock) : resolvePath(given, mayAskDirectory, "read a journal");
   const sys = system();
   try {
     // The newer one first: if it is rotated meanwhile, it is read twice and not left out.

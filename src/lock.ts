@@ -4,8 +4,8 @@ import type { Refusal } from "./backend/contract.ts";
 import { describe } from "./inspect/describe.ts";
 import { namedPath } from "./record/directory.ts";
 import { inspectPath, type LockStatus } from "./inspect/inspect.ts";
-import { type AcquireOptions, type LockBackend, type LockOptions, settle } from "./record/options.ts";
-import { settlePath } from "./record/path.ts";
+import { type AcquireOptions, type LockBackend, type LockOptions, validateOptions } from "./record/options.ts";
+import { resolvePath } from "./record/path.ts";
 import { type Held, mustBeFunction, run, runSync } from "./hold/run.ts";
 import { State } from "./hold/state.ts";
 import { mayAskDirectory, system } from "./sys/mod.ts";
@@ -52,9 +52,9 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {RangeError} If an option is out of its range.
    */
   constructor(path: string | URL, options: LockOptions = {}) {
-    this.path = settlePath(path, mayAskDirectory);
+    this.path = resolvePath(path, mayAskDirectory);
     const describer = (refusal: Refusal) => describe(system(), this.path, refusal);
-    this.#state = new State(this.path, settle(options, this.path, mayAskDirectory), describer);
+    this.#state = new State(this.path, validateOptions(options, this.path, mayAskDirectory), describer);
   }
 
   /**
@@ -235,7 +235,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {TypeError} As the constructor does.
    */
   static inspect(path: string | URL): LockStatus {
-    return inspectPath(system(), settlePath(path, mayAskDirectory, "inspect a lock"));
+    return inspectPath(system(), resolvePath(path, mayAskDirectory, "inspect a lock"));
   }
 
   /** Releases if held; never throws because it is not, but LockLostError if it was lost and `release` did not say so yet. */

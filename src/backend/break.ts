@@ -7,9 +7,9 @@
 import type { Entry, Refusal } from "./contract.ts";
 import { linkPath, pidPath, readEntry } from "./entry.ts";
 import { LONGEST_CHAIN } from "./pidfile.ts";
-import { takeAway } from "./remove.ts";
+import { breakStale } from "./remove.ts";
 import { systemFailure } from "../record/errors.ts";
-import { settle } from "../record/options.ts";
+import { validateOptions } from "../record/options.ts";
 import { mayAskDirectory, system } from "../sys/mod.ts";
 import { SystemError } from "../sys/contract.ts";
 
@@ -33,8 +33,8 @@ export function pidFiles(path: string): Entry[] {
  */
 export function breakPidFile(path: string, declaredDead: ReadonlySet<string>): "removed" | "gone" | Refusal {
   return failing(path, (sys, physical) => {
-    const { mode, fileMode, label } = settle({ label: "holdfast break" }, path, mayAskDirectory);
-    const outcome = takeAway(sys, { path: physical, mode, fileMode, label, declaredDead });
+    const { mode, fileMode, label } = validateOptions({ label: "holdfast break" }, path, mayAskDirectory);
+    const outcome = breakStale(sys, { path: physical, mode, fileMode, label, declaredDead });
     return "refusal" in outcome ? outcome.refusal : "gone" in outcome ? "gone" : "removed";
   });
 }

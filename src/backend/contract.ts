@@ -22,10 +22,10 @@ export interface Hold {
    */
   verify(): string | undefined;
   /**
-   * Verifies, and gives it up. `parting` is called in between, while it is still
+   * Verifies, and gives it up. `beforeRelease` is called in between, while it is still
    * held. Throws {@linkcode SystemError} where it could not be given up, and is still held.
    */
-  release(parting?: () => void): string | undefined;
+  release(beforeRelease?: () => void): string | undefined;
   /**
    * The process ends in order: removes what would report a crash to the next
    * holder. `"held"`: until the very end, when the kernel frees it.

@@ -10,7 +10,7 @@ import { type Content, encode, type LockHolder, parse, RECORD_LIMIT } from "../r
 import { holdsHere } from "./registry.ts";
 import { isLeftHere } from "./ours.ts";
 import { quote, shown } from "../sys/printable.ts";
-import { type Disk, type FileStat, type OpenFile, type System, SystemError } from "../sys/contract.ts";
+import { type FileStat, type FileSystem, type OpenFile, type System, SystemError } from "../sys/contract.ts";
 
 const NO_HARD_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV"]);
 
@@ -44,7 +44,7 @@ export const isLeased = (error: unknown): boolean =>
   (error.code === "EWOULDBLOCK" || error.code === "EAGAIN");
 
 /** What stands in a file, safely read; undefined where there is none. Throws for what is not a regular file. */
-export function readContent(sys: Disk, path: string): { content: Content; stat: FileStat } | undefined {
+export function readContent(sys: FileSystem, path: string): { content: Content; stat: FileStat } | undefined {
   // A name that is too long for the file system is the name of no file.
   if (
     path.length > NAME_LIMIT / 3 && // no character takes more than 3 bytes for each of its UTF-16 units

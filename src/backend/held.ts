@@ -107,14 +107,14 @@ export class KernelHold implements Hold {
     }
   }
 
-  release(parting?: () => void): string | undefined {
+  release(beforeRelease?: () => void): string | undefined {
     // A hold that is as short has no watcher either, and for it these looks would cost much of the whole.
     const isShort = performance.now() - this.#since < SHORT;
     const reason = isShort ? this.#verifyPath() : this.verify();
     if (reason !== undefined) return reason;
     let ours = false;
     try {
-      parting?.();
+      beforeRelease?.();
       ours = this.#taken.announcement.clear(); // nothing but the lock file has that record in it
     } finally {
       ours = this.#close(ours);

@@ -7,7 +7,7 @@ import { nonceAt } from "./publish.ts";
 const LOST = "its PID file was deleted or replaced while it was held";
 
 /** Releases; where that fails, the next try of this process does. */
-export function giveBack(sys: System, path: string, nonce: string): void {
+export function releaseQuietly(sys: System, path: string, nonce: string): void {
   try {
     release(sys, path, nonce);
   } catch (error) {
@@ -38,12 +38,12 @@ function isOurs(sys: System, path: string, nonce: string): boolean {
   }
 }
 
-/** Gives it up, and removes it; else why it was lost. `parting` is called in between, while it is still held. */
-export function release(sys: System, path: string, nonce: string, parting?: () => void): string | undefined {
+/** Gives it up, and removes it; else why it was lost. `beforeRelease` is called in between, while it is still held. */
+export function release(sys: System, path: string, nonce: string, beforeRelease?: () => void): string | undefined {
   // Another's file is never touched (agent-device#2523).
   const ours = isOurs(sys, path, nonce);
   if (ours) {
-    parting?.();
+    beforeRelease?.();
     sys.unlink(pidPath(path));
   }
   drop(nonce);

@@ -25,7 +25,7 @@ import {
 } from "./entry.ts";
 import { isHeld } from "./open.ts";
 import { hold, isAbandoned, removed } from "./ours.ts";
-import { giveBack, release, verify } from "./pid_held.ts";
+import { release, releaseQuietly, verify } from "./pid_held.ts";
 import { discard, publish, sweep } from "./publish.ts";
 
 /** More steps than other processes can cause by coming and going: a program plays with the files. */
@@ -121,7 +121,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       sweep(sys, path, step.nonce);
       return { at: "B", nonce: step.nonce, stale: step.stale };
     case "B":
-      return settle(sys, request, step.nonce, step.stale);
+      return validateClaim(sys, request, step.nonce, step.stale);
   }
 }
 
@@ -148,7 +148,7 @@ function replace(sys: System, request: Request, nonce: string): void {
 }
 
 /** B. The kernel's holders announce themselves before they look at `P.pid`, and we after: one sees the other. */
-function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder | undefined): Attempt {
+function validateClaim(sys: System, { path }: Request, nonce: string, stale: LockHolder | undefined): Attempt {
   let refusal: Refusal | undefined, held = false;
   try {
     refusal = kernelHolder(sys, path);
@@ -157,7 +157,7 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
     if (!isLeased(error) && !isKept(error)) throw error;
     refusal = { token: undefined };
   } finally {
-    if (!held) giveBack(sys, path, nonce);
+    if (!held) releaseQuietly(sys, path, nonce);
   }
   if (refusal) return { refusal };
   hold(nonce);
@@ -168,8 +168,8 @@ function settle(sys: System, { path }: Request, nonce: string, stale: LockHolder
       fd: undefined,
       watched: pidPath(path),
       verify: () => verify(sys, path, nonce),
-      release: (parting) => release(sys, path, nonce, parting),
-      leave: () => (giveBack(sys, path, nonce), "released"),
+      release: (beforeRelease) => release(sys, path, nonce, beforeRelease),
+      leave: () => (releaseQuietly(sys, path, nonce), "released"),
     },
   };
 }

@@ -4,7 +4,7 @@ import { isThere } from "../record/explain.ts";
 import type { LockHolder } from "../record/record.ts";
 import { type System, SystemError } from "../sys/contract.ts";
 import { pidPath } from "./entry.ts";
-import { giveBack } from "./pid_held.ts";
+import { releaseQuietly } from "./pid_held.ts";
 import { advance, type Step, STEPS_LIMIT } from "./pidfile.ts";
 
 /**
@@ -13,7 +13,7 @@ import { advance, type Step, STEPS_LIMIT } from "./pidfile.ts";
  */
 export function removeDead(sys: System, request: Request): LockHolder | undefined {
   try {
-    const outcome = takeAway(sys, request);
+    const outcome = breakStale(sys, request);
     return "stale" in outcome ? outcome.stale : undefined; // else another process takes it over, and will find us
   } catch (error) {
     if (error instanceof SystemError) return undefined; // it may not be removed: it stays, and stays dead
@@ -22,7 +22,7 @@ export function removeDead(sys: System, request: Request): LockHolder | undefine
 }
 
 /** Takes a dead owner's PID file over and removes it; nothing that belongs to another process. */
-export function takeAway(
+export function breakStale(
   sys: System,
   request: Request,
 ): { stale: LockHolder | undefined } | { refusal: Refusal } | { gone: true } {
@@ -31,7 +31,7 @@ export function takeAway(
   for (let steps = 0; steps < STEPS_LIMIT; steps++) {
     if (step.at === "A1") return { gone: true }; // another process removed it: what is not there is not made
     if (step.at === "B") {
-      giveBack(sys, request.path, step.nonce);
+      releaseQuietly(sys, request.path, step.nonce);
       return { stale: step.stale };
     }
     const next: Step | Attempt = advance(sys, request, step);

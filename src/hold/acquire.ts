@@ -6,7 +6,7 @@ import { isUnder } from "./context.ts";
 import { HandOver } from "./handover.ts";
 import { HELD_HERE, waitInLine, waitSync } from "../wait/line.ts";
 import { deadlockError, releasedError, timeoutError } from "../record/messages.ts";
-import { type AcquireOptions, settleWait } from "../record/options.ts";
+import { type AcquireOptions, validateWait } from "../record/options.ts";
 import { holdsHere } from "../backend/registry.ts";
 import { now, type State } from "./state.ts";
 import { system } from "../sys/mod.ts";
@@ -19,7 +19,7 @@ const COMMAND_PAUSE = 50;
 /** Waits in line; rejects as `Lock.acquire` does. */
 export async function acquire(state: State, options: AcquireOptions, scoped: boolean): Promise<Hold> {
   const { path } = state;
-  const { timeout, signal, signalHolder } = settleWait(options);
+  const { timeout, signal, signalHolder } = validateWait(options);
   signal?.throwIfAborted(); // before the disk is touched
   const began = now();
   if (state.enterAgain()) return granted(state);
@@ -62,7 +62,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
 /** Waits and blocks; throws as `Lock.acquireSync` does. */
 export function acquireSync(state: State, options: Pick<AcquireOptions, "timeout">, scoped: boolean): Hold {
   const { path } = state;
-  const { timeout } = settleWait(options, "block");
+  const { timeout } = validateWait(options, "block");
   const kept = new KeptFile();
   const began = now();
   let waits = false;

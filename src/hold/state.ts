@@ -10,7 +10,7 @@ import { forget, remember } from "../backend/registry.ts";
 import { lineMoved, wakeLine } from "../wait/line.ts";
 import { lostError, notHeldError, reportStale, warnOfNumber } from "../record/messages.ts";
 import type { Settings } from "../record/options.ts";
-import { tellPlace } from "../record/place.ts";
+import { warnOfPlace } from "../record/place.ts";
 import { isMainThread, system } from "../sys/mod.ts";
 import { SystemError } from "../sys/contract.ts";
 
@@ -93,7 +93,7 @@ export class State {
     try {
       if (this.settings.fileSystem === "warn" && this.choice.taken === "flock" && this.#placed !== hold.token) {
         this.#placed = hold.token;
-        tellPlace(system(), this.path, hold.token);
+        warnOfPlace(system(), this.path, hold.token);
       }
       if (stale) reportStale(this.path, stale, this.settings.onStale);
       else if (named && !this.settings.onStale) warnOfNumber(this.path, named);

@@ -3,7 +3,7 @@ import { nodePath } from "../sys/builtin.ts";
 import { reasonOf, systemFailure } from "../record/errors.ts";
 import { explain, explainList } from "../record/explain.ts";
 import { inspectKernel, inspectPidFile, judgeKernel } from "./inspect.ts";
-import { settleDirectory } from "../record/path.ts";
+import { resolveDirectory } from "../record/path.ts";
 import { read, type Reading } from "./reading.ts";
 import { RECORD_LIMIT } from "../record/record.ts";
 import { either, inPlace, type LockStatus, viewOf } from "./status.ts";
@@ -38,7 +38,7 @@ import { type System, SystemError } from "../sys/contract.ts";
  * @throws {TypeError} If it is not a path.
  */
 export function scan(directory: string | URL): LockStatus[] {
-  return scanDirectory(remembering(system()), settleDirectory(directory, mayAskDirectory));
+  return scanDirectory(remembering(system()), resolveDirectory(directory, mayAskDirectory));
 }
 
 /** One answer for each question about processes: they are asked about once, not once a lock. */

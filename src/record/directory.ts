@@ -36,7 +36,7 @@ export const DIRECTORY_MODE = 0o700;
  */
 export function lockDirectory(): string {
   try {
-    return settleDirectory();
+    return resolveDirectory();
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
     const message =
@@ -46,7 +46,7 @@ export function lockDirectory(): string {
 }
 
 /** Resolves the directory, and guesses nothing: in another directory it would be another lock. */
-function settleDirectory(): string {
+function resolveDirectory(): string {
   const given = env("HOLDFAST_DIR");
   if (given !== undefined) return absolute("HOLDFAST_DIR", given);
   if (process.platform === "win32") return nodePath().join(absolute("LOCALAPPDATA", env("LOCALAPPDATA")), "holdfast");

@@ -2,7 +2,7 @@
 import { nodePath } from "../sys/builtin.ts";
 import { isWindows } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
-import { type Disk, type FileStat, type System, SystemError } from "../sys/contract.ts";
+import { type FileStat, type FileSystem, type System, SystemError } from "../sys/contract.ts";
 
 /** What an open answers where the file may not be written but perhaps be read. */
 export const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
@@ -106,7 +106,7 @@ function closedWay(sys: System, path: string, error: SystemError): string | unde
 }
 
 /** Whether something stands there, as far as that can be seen. */
-export function isThere(sys: Disk, path: string): boolean {
+export function isThere(sys: FileSystem, path: string): boolean {
   try {
     return sys.stat(path) !== undefined;
   } catch (error) {

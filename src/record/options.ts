@@ -1,6 +1,6 @@
 /** Options, their defaults, and their validation. */
 import type { LockHolder } from "./record.ts";
-import { settlePath, show } from "./path.ts";
+import { resolvePath, show } from "./path.ts";
 import { signals } from "../sys/mod.ts";
 
 /** How a lock is held: alone, or together with other shared holders. */
@@ -112,7 +112,7 @@ export function known(operation: string, options: unknown, names: readonly strin
 }
 
 /** Checks the options of a wait; the timeout is in milliseconds, and absent it is for ever. */
-export function settleWait(
+export function validateWait(
   options: AcquireOptions,
   how: "wait" | "block" = "wait",
 ): { timeout: number; signal: AbortSignal | undefined; signalHolder: string | undefined } {
@@ -125,11 +125,11 @@ export function settleWait(
   if (signal !== undefined && typeof signal?.throwIfAborted !== "function") {
     throw new TypeError(`Cannot wait for a lock as "signal" must be an AbortSignal: received ${show(signal)}`);
   }
-  return { timeout: settleTimeout(options.timeout), signal, signalHolder };
+  return { timeout: validateTimeout(options.timeout), signal, signalHolder };
 }
 
 /** Checks the options of a lock. */
-export function settle(options: LockOptions, path: string, mayAskDirectory: () => boolean): Settings {
+export function validateOptions(options: LockOptions, path: string, mayAskDirectory: () => boolean): Settings {
   known("create a lock", options, [
     "mode",
     "backend",
@@ -168,17 +168,17 @@ export function settle(options: LockOptions, path: string, mayAskDirectory: () =
     fileMode,
     label,
     onStale,
-    journal: settleJournal(options.journal, path, mayAskDirectory),
+    journal: resolveJournal(options.journal, path, mayAskDirectory),
   };
 }
 
-function settleJournal(journal: LockOptions["journal"], path: string, mayAskDirectory: () => boolean) {
+function resolveJournal(journal: LockOptions["journal"], path: string, mayAskDirectory: () => boolean) {
   if (journal === undefined || journal === false) return undefined;
   if (journal === true) return journalPath(path);
   if (typeof journal !== "string" && !(journal instanceof URL)) {
     throw new TypeError(`Cannot create a lock as "journal" must be true, false or a path: received ${show(journal)}`);
   }
-  const own = settlePath(journal, mayAskDirectory, "name a journal");
+  const own = resolvePath(journal, mayAskDirectory, "name a journal");
   if ([path, `${path}.pid`].includes(own)) {
     throw new TypeError(
       `Cannot create a lock as "journal" must not be a file of the lock itself: received ${show(own)}`,
@@ -188,7 +188,7 @@ function settleJournal(journal: LockOptions["journal"], path: string, mayAskDire
 }
 
 /** Checks a timeout; absent is for ever. */
-function settleTimeout(timeout: number | undefined): number {
+function validateTimeout(timeout: number | undefined): number {
   if (timeout === undefined) return Infinity;
   if (typeof timeout !== "number") {
     throw new TypeError(

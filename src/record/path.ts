@@ -12,7 +12,7 @@ export const show = (value: unknown): string => typeof value === "string" ? quot
  * another lock. Where the runtime hides the current directory (Deno without
  * `--allow-read`), a relative path stays relative.
  */
-export function settlePath(path: string | URL, mayAskDirectory: () => boolean, operation = "create a lock"): string {
+export function resolvePath(path: string | URL, mayAskDirectory: () => boolean, operation = "create a lock"): string {
   if (path instanceof URL) {
     if (path.protocol !== "file:") {
       throw new TypeError(`Cannot ${operation} as its URL must be a file: received ${path}`);
@@ -75,9 +75,9 @@ function currentDirectory(mayAskDirectory: () => boolean, operation: string): st
 }
 
 /** The same for a directory. */
-export function settleDirectory(directory: string | URL, mayAskDirectory: () => boolean): string {
+export function resolveDirectory(directory: string | URL, mayAskDirectory: () => boolean): string {
   const operation = "scan a directory";
   const path = directory instanceof URL && directory.protocol === "file:" ? pathOf(directory, operation) : directory;
   const whole = typeof path === "string" && path !== "" ? `${path}/.` : path;
-  return settlePath(whole, mayAskDirectory, operation);
+  return resolvePath(whole, mayAskDirectory, operation);
 }

@@ -51,7 +51,7 @@ const FILES = 64;
 const seen = new Set<string>(), told = new Set<string>();
 
 /** Warns on standard error, once for each mount, after a lock was taken where a second process may be granted it too. */
-export function tellPlace(sys: System, given: string, identity: string): void {
+export function warnOfPlace(sys: System, given: string, identity: string): void {
   if (seen.has(identity)) return;
   if (seen.size >= FILES) seen.clear();
   seen.add(identity);

@@ -63,7 +63,7 @@ export interface OpenFile {
 }
 
 /** Files. All synchronous; all throw {@linkcode SystemError}. */
-export interface Disk {
+export interface FileSystem {
   /** Opens the file that the kernel lock is taken on. */
   openLock(path: string, access: Access, mode: number): OpenFile;
   /** Opens a file to read; undefined where nothing is there. Never follows a symlink, never waits. */
@@ -89,7 +89,7 @@ export interface Disk {
 }
 
 /** Where files lie. */
-export interface FileSystems {
+export interface MountInfo {
   /**
    * The kind of file system that a path is on: `"local"`, or the name of one that
    * is not. undefined where nothing is there, or it cannot be told. Never throws.
@@ -174,7 +174,7 @@ export interface Processes {
 export type KernelLockWay = "ffi" | "FsFile" | "flock(1)";
 
 /** All of it. */
-export interface System extends Disk, FileSystems, Processes {
+export interface System extends FileSystem, MountInfo, Processes {
   /** Why there can be no lock of any kind here: an operating system that we do not know yet. */
   readonly unsupported?: string;
   /** Which way the kernel lock is had; undefined where there is none. */

@@ -2,7 +2,7 @@
 import { fs } from "./builtin.ts";
 import { type Flock, lstat, named, openFile, openUnresolved, type Permits, type Primitives } from "./primitives.ts";
 import { quote } from "./printable.ts";
-import { type Access, type Disk, SystemError } from "./contract.ts";
+import { type Access, type FileSystem, SystemError } from "./contract.ts";
 
 /** Of a runtime without permissions: the kernel alone decides. */
 export const permitsAll: Permits = () => true;
@@ -15,7 +15,7 @@ const noFlock: Flock = () => {
  * The files of this machine, seen through what this process may do. `resolves`: the runtime may resolve symlinks
  * itself. `native`: what a try takes, where it can be had without `node:fs`.
  */
-export function filesOf(flock: Flock, permits: Permits, resolves: boolean, native?: Primitives): Disk {
+export function filesOf(flock: Flock, permits: Permits, resolves: boolean, native?: Primitives): FileSystem {
   const open = resolves ? openUnresolved : openFile;
   const tries = native ?? { open, lstat };
   // Asked first because the call itself would put a question on the terminal.

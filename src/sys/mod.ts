@@ -12,7 +12,7 @@ import { allProcesses, descriptorLocks, hasThread, look, ownNumbers, ownThread, 
 import type { Runtime } from "./runtime.ts";
 import { attempt, identify, makeReader } from "./self.ts";
 import { fileSystemName } from "./statfs.ts";
-import { type Disk, type Identity, type KernelLockWay, type System, SystemError } from "./contract.ts";
+import { type FileSystem, type Identity, type KernelLockWay, type System, SystemError } from "./contract.ts";
 import { endTogetherOnWindows, windowsSystem } from "./windows.ts";
 
 /** Which runtime this is does not change; it is asked at the first use, not at import. */
@@ -172,7 +172,7 @@ function chooseDisk(
   runtime: Runtime,
   loaded: Calls | string,
   proc: Proc,
-): { disk: Disk; way?: KernelLockWay; why: string } {
+): { disk: FileSystem; way?: KernelLockWay; why: string } {
   const { permits } = runtime;
   const resolves = runtime.resolvesLinks;
   if (typeof loaded !== "string") {

@@ -3,7 +3,7 @@
  * it, and each is the only file that names its runtime.
  */
 import type { Bind } from "./abi.ts";
-import type { Disk, KernelLockWay } from "./contract.ts";
+import type { FileSystem, KernelLockWay } from "./contract.ts";
 import type { Flock, Permits } from "./primitives.ts";
 import type { Proc } from "./proc.ts";
 
@@ -61,6 +61,6 @@ export interface Runtime {
   fallback():
     | { readonly way: KernelLockWay; readonly flock: Flock }
     /** `openLock`, and the `stat` that tells the same identities as its files. */
-    | ({ readonly way: KernelLockWay } & Pick<Disk, "openLock" | "stat">)
+    | ({ readonly way: KernelLockWay } & Pick<FileSystem, "openLock" | "stat">)
     | Unavailable;
 }

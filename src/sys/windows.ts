@@ -20,7 +20,7 @@ import { existence, killByRuntime } from "./calls.ts";
 import { filesOf } from "./files.ts";
 import { quote } from "./printable.ts";
 import type { Runtime } from "./runtime.ts";
-import { type Disk, type Identity, type OpenFile, type System, SystemError } from "./contract.ts";
+import { type FileSystem, type Identity, type OpenFile, type System, SystemError } from "./contract.ts";
 import { windowsFiles } from "./windows/files.ts";
 import { endTogether } from "./windows/job.ts";
 import { bindKernel32, type Kernel32 } from "./windows/kernel32.ts";
@@ -83,7 +83,7 @@ function load(runtime: Runtime): Kernel32 | string {
   }
 }
 
-function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
+function disk(runtime: Runtime, kernel: Kernel32 | undefined): FileSystem {
   const { permits } = runtime;
   const none = () => {
     throw new SystemError("ENOSYS", "this runtime has no LockFileEx");
@@ -105,7 +105,7 @@ function disk(runtime: Runtime, kernel: Kernel32 | undefined): Disk {
 }
 
 /** The files of a Deno without FFI; undefined where there is no such thing. */
-function withoutFfi(runtime: Runtime): Pick<Disk, "openLock" | "openRead" | "stat"> | undefined {
+function withoutFfi(runtime: Runtime): Pick<FileSystem, "openLock" | "openRead" | "stat"> | undefined {
   const fallback = runtime.fallback();
   if (!("openLock" in fallback)) return undefined;
   const stat = (path: string) => {

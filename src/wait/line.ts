@@ -48,7 +48,7 @@ const WATCH_AFTER = 5;
  * milliseconds: two of their polls. It is a hundred times quicker to take the
  * lock again than they are to notice.
  */
-const COURTESY = 2;
+const YIELD = 2;
 
 /** The paths that this thread last got after a wait, and when it released them. */
 const contended = () => perThread("contended", () => new Map<string, number>());
@@ -57,9 +57,9 @@ const contended = () => perThread("contended", () => new Map<string, number>());
 const lines = () => perThread("lines", () => new Map<string, Line>());
 
 /** How long to let others go first, in milliseconds. */
-function courtesy(path: string): number {
+function yieldAfterContention(path: string): number {
   const released = contended().get(path);
-  return released === undefined ? 0 : Math.max(released + COURTESY - performance.now(), 0);
+  return released === undefined ? 0 : Math.max(released + YIELD - performance.now(), 0);
 }
 
 /** Remembers whether other processes wanted a path too, for a while. */
@@ -99,13 +99,13 @@ class Line {
   }
 
   /** Returns whether another holder was in the way. */
-  async wait(waiter: Waiter, polite: number): Promise<boolean> {
+  async wait(waiter: Waiter, yields: number): Promise<boolean> {
     const { wait, signal } = waiter;
     const place: Place = { waiter, wake() {} };
     this.#places.push(place);
     let watcher: ReturnType<typeof watchFile>;
     try {
-      if (polite > 0) await pause(Math.min(polite, wait.left), signal).done;
+      if (yields > 0) await pause(Math.min(yields, wait.left), signal).done;
       signal?.throwIfAborted();
       for (let tries = 0;; tries++) {
         const isLast = wait.over;
@@ -145,7 +145,7 @@ export async function waitInLine(path: string, waiter: Waiter): Promise<void> {
   const line = lines().get(path) ?? new Line();
   lines().set(path, line);
   try {
-    remember(path, await line.wait(waiter, courtesy(path)));
+    remember(path, await line.wait(waiter, yieldAfterContention(path)));
   } finally {
     if (line.empty && lines().get(path) === line) lines().delete(path);
   }
@@ -164,8 +164,8 @@ export function wakeLine(path: string): void {
 
 /** The same for a caller that blocks its thread. */
 export function waitSync(path: string, { wait, attempt, late }: Pick<Waiter, "wait" | "attempt" | "late">): void {
-  const polite = Math.min(courtesy(path), wait.left);
-  if (polite > 0) block(polite);
+  const yields = Math.min(yieldAfterContention(path), wait.left);
+  if (yields > 0) block(yields);
   for (let tries = 0;; tries++) {
     const refusal = attempt(tries > 0);
     if (!refusal) return remember(path, tries > 0);
