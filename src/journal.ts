@@ -52,7 +52,7 @@ export function history(path: string | URL, options: { readonly journal?: string
   const sys = system();
   try {
     // The newer one first: if it is rotated meanwhile, it is read twice and not left out.
-    const [newer, older] = [journal, oldPath(journal)].map((file) => readWhole(sys, sys.physical(file)));
+    const [newer, older] = [journal, oldPath(journal)].map((file) => readWhole(sys, sys.resolveParents(file)));
     const lines = (older.startsWith(newer) ? older : `${older}\n${newer}`).split("\n");
     return lines.flatMap((line) => {
       const event = parseEvent(line);

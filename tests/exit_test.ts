@@ -1,8 +1,9 @@
 /** What stands of a lock while a process ends in order: the user's own exit handlers may still rely on it. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { assertEquals } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { test, within } from "./harness.ts";
+import { ownKind, test, within } from "./harness.ts";
 import { kinds, names, until } from "./pid_files.ts";
 
 const FLOCK = { backend: "flock" } as const;
@@ -71,3 +72,25 @@ for (const kind of kinds) {
     }
   });
 }
+
+test("acquireSync() in a user's exit handler is a LockDeadlockError where another Lock of the process holds the lock", async ({ path, child }) => {
+  const module = new URL("../mod.ts", import.meta.url).href;
+  const script = `
+    import process from "node:process";
+    import { Lock } from ${JSON.stringify(module)};
+    const [holder, other] = [1, 2].map(() => new Lock(${JSON.stringify(path())}, { backend: "flock" }));
+    holder.tryAcquire();
+    process.on("exit", () => {
+      try {
+        other.acquireSync({ timeout: 50 });
+      } catch (error) {
+        console.log(error.name);
+      }
+    });
+  `;
+  writeFileSync(path("exit.mjs"), script);
+  const flags = ownKind === "deno" ? ["run", "-A", "--quiet", "--no-check"] : [];
+  const ending = child(process.execPath, [...flags, path("exit.mjs")]);
+  assertEquals(await within(20_000, ending.line()), "LockDeadlockError");
+  assertEquals((await within(20_000, ending.ended)).code, 0);
+});

@@ -42,7 +42,7 @@ export function breakPidFile(path: string, declaredDead: ReadonlySet<string>): "
 function failing<T>(path: string, call: (sys: ReturnType<typeof system>, physical: string) => T): T {
   const sys = system();
   try {
-    return call(sys, sys.physical(path));
+    return call(sys, sys.resolveParents(path));
   } catch (error) {
     throw error instanceof SystemError ? systemFailure("break", path, error) : error;
   }

@@ -39,7 +39,7 @@ export class Choice {
   attempt(given: Request, kept?: KeptFile, makesDirectory = this.makesDirectory): Attempt {
     const sys = this.#system();
     try {
-      const path = sys.physical(given.path);
+      const path = sys.resolveParents(given.path);
       const request = path === given.path ? given : { ...given, path };
       if (sys.unsupported) throw unsupported(request, sys.unsupported);
       // Before the try, so that nothing is made elsewhere, and after the grant: a directory that was local when a

@@ -30,7 +30,7 @@ export interface Hold {
    * The process ends in order: removes what would report a crash to the next
    * holder. `"held"`: until the very end, when the kernel frees it.
    */
-  leave(): "released" | "held";
+  onExit(): "released" | "held";
 }
 
 /** A lock that is held by another: what a try has seen of it. */

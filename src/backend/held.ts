@@ -127,7 +127,7 @@ export class KernelHold implements Hold {
       : undefined;
   }
 
-  leave(): "held" {
+  onExit(): "held" {
     if (isOurs(this.#taken)) this.#taken.announcement.clear();
     return "held";
   }

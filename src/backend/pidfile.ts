@@ -169,7 +169,7 @@ function validateClaim(sys: System, { path }: Request, nonce: string, stale: Loc
       watched: pidPath(path),
       verify: () => verify(sys, path, nonce),
       release: (beforeRelease) => release(sys, path, nonce, beforeRelease),
-      leave: () => (releaseQuietly(sys, path, nonce), "released"),
+      onExit: () => (releaseQuietly(sys, path, nonce), "released"),
     },
   };
 }

@@ -31,7 +31,7 @@ function seen(pid: number, proven: boolean, command?: string): Keeper {
 export function proofOf({ path, backend }: LockStatus, holder: LockHolder): Proof {
   const sys = system();
   try {
-    const physical = sys.physical(path);
+    const physical = sys.resolveParents(path);
     return backend === "pidfile" ? proofOfOwner(sys, physical, holder) : proofOfLock(sys, physical, holder);
   } catch (error) {
     if (error instanceof SystemError) return `its file cannot be looked at: ${error.message}`;
@@ -54,7 +54,7 @@ export function holdersHere(status: LockStatus): Keeper[] {
   const { path, state, backend, holders } = status;
   if (state !== "held") return [];
   const sys = system();
-  const physical = sys.physical(path);
+  const physical = sys.resolveParents(path);
   const fileSystem = sys.fileSystem(backend === "pidfile" ? pidPath(physical) : physical);
   return holders.filter((each) => judge(each, sys, fileSystem).state === "alive")
     .map((each) => seen(each.pid, proofOf(status, each) === true, each.command));
@@ -69,7 +69,7 @@ export function keepersOf(status: LockStatus): Keeper[] {
   const sys = system();
   if (status.backend !== "flock" || found.size === 0) return [...found.values()];
   try {
-    const stat = sys.stat(sys.physical(status.path));
+    const stat = sys.stat(sys.resolveParents(status.path));
     const others = (sys.all() ?? []).filter((pid) => !found.has(pid) && pid !== process.pid);
     const { keepers } = stat ? search(others, hasLockOf(sys, stat, "exactly")) : { keepers: [] };
     for (const pid of keepers) found.set(pid, seen(pid, true));

@@ -22,7 +22,7 @@ const failed = new Set<string>();
 /** Appends an event. A journal that cannot be written stops no lock: its first failure goes to standard error. */
 export function appendEvent(sys: System, journal: string, event: LockEvent): void {
   try {
-    const path = sys.physical(journal);
+    const path = sys.resolveParents(journal);
     // A journal that cannot be rotated must not grow for ever either.
     if ((sys.stat(path)?.size ?? 0) > 2 * LIMIT) {
       throw new SystemError("EFBIG", "it is full, and cannot be rotated");

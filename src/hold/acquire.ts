@@ -97,7 +97,7 @@ function isUnderLockOf(path: string): boolean {
   const sys = system();
   let identity: string | undefined;
   try {
-    identity = sys.stat(sys.physical(path))?.identity;
+    identity = sys.stat(sys.resolveParents(path))?.identity;
   } catch (error) {
     if (!(error instanceof SystemError)) throw error; // the try says what is wrong
   }

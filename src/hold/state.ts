@@ -123,7 +123,7 @@ export class State {
         return this.release();
       }
       part();
-      if (hold.leave() === "released") this.#forget(hold); // exit handlers that run after ours may rely on `held`
+      if (hold.onExit() === "released") this.#forget(hold); // exit handlers that run after ours may rely on `held`
     });
     this.#unwatch = lossWatcher.watch(hold, () => void this.verify());
     lineMoved(this.path);

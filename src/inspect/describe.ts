@@ -12,7 +12,7 @@ import { type System, SystemError } from "../sys/contract.ts";
 /** Finds the holder that a refusal met at a path. */
 export function describe(sys: System, given: string, refusal: Refusal): InTheWay {
   if (refusal.here) return { here: true };
-  const path = sys.physical(given);
+  const path = sys.resolveParents(given);
   const inTheWay = refusal.entry ? whoOwns(sys, path, refusal.entry, refusal.yet) : whoHolds(sys, path);
   const { holder, doubt } = inTheWay;
   // Of another PID namespace a process may have this one's number.

@@ -18,7 +18,7 @@ export type { LockStatus };
 export function inspectPath(sys: System, given: string): LockStatus {
   let path = given;
   try {
-    path = sys.physical(given);
+    path = sys.resolveParents(given);
     const kernel = inspectKernel(sys, path);
     const status = kernel.state === "held" ? kernel : either(kernel, inspectPidFile(sys, path));
     return { ...inPlace(status, viewOf(sys, path)), path: given };

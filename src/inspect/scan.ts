@@ -77,7 +77,7 @@ interface Found {
 function scanDirectory(sys: System, given: string): LockStatus[] {
   let directory = given, names: Set<string>;
   try {
-    directory = sys.physical(given);
+    directory = sys.resolveParents(given);
     names = new Set(sys.list(directory).sort());
   } catch (error) {
     throw error instanceof SystemError ? systemFailure("scan", given, explainList(sys, directory, error)) : error;

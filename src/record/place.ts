@@ -55,7 +55,7 @@ export function warnOfPlace(sys: System, given: string, identity: string): void 
   if (seen.has(identity)) return;
   if (seen.size >= FILES) seen.clear();
   seen.add(identity);
-  const place = placeOf(sys, sys.physical(given));
+  const place = placeOf(sys, sys.resolveParents(given));
   if (place === undefined || place === "unknown" || !place.both || told.has(place.where)) return;
   told.add(place.where);
   warn(

@@ -48,8 +48,8 @@ export function bunRuntime(): Runtime | undefined {
       return /^(?:\/\$bunfs|[A-Z]:[\\/]~BUN)[\\/]/.test(process.argv[1] ?? "") ? "perhaps" : "yes";
     },
     may: { kill: () => true, hostname: () => true, uid: () => true, proc: true, env: () => true, statfs: () => true },
-    onEnd(leave, crash) {
-      onEnd(leave, crash);
+    onEnd(onExit, crash) {
+      onEnd(onExit, crash);
       // No monitor sees a rejection here, and the exit event that follows says 0.
       process.on("unhandledRejection", function seen(reason) {
         if (process.listenerCount("unhandledRejection") > 1) return; // the program handles it

@@ -163,7 +163,7 @@ export interface Processes {
   thread(): number | undefined;
   /** `kill(2)` with a signal by its name. */
   signal(pid: number, name: string): "sent" | "gone" | SystemError;
-  physical(path: string): string;
+  resolveParents(path: string): string;
   /** What a symlink holds; undefined where it cannot be read. */
   readLink(path: string): string | undefined;
   /** A file of `/proc/self`, such as `status`; undefined where there is none, or it may not be read. */

@@ -9,7 +9,7 @@ import { nodePath, workerThreads } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
 import { libraryOf } from "./libc.ts";
 import { openAsItStands } from "./careful.ts";
-import { contention, MAKING, named, type Permits, withoutNonce } from "./primitives.ts";
+import { contention, MAKING, type Permits, retryOnEintr, withoutNonce } from "./primitives.ts";
 import { ownThread, type Proc } from "./proc.ts";
 import type { Runtime, Unavailable } from "./runtime.ts";
 import { type Access, type FileStat, type OpenFile, SystemError } from "./contract.ts";
@@ -73,12 +73,12 @@ function exists(path: string): boolean {
 }
 
 // A relative path in a deleted directory cannot even be asked for.
-const permits: Permits = (kind, path) => named(() => granted({ name: kind, path: withoutNonce(path) }));
+const permits: Permits = (kind, path) => retryOnEintr(() => granted({ name: kind, path: withoutNonce(path) }));
 
 /** Deno, unless everything is allowed, takes `a/..` for nothing, also where `a` is a symlink; the kernel does not. */
-function physical(path: string): string {
+function resolveParents(path: string): string {
   if (!nodePath().isAbsolute(path) || !path.split("/").includes("..")) return path;
-  return named(() => {
+  return retryOnEintr(() => {
     let done = "/";
     for (const part of path.split("/")) {
       if (part === ".." && !permits("read", done)) {
@@ -124,12 +124,16 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
       throw new SystemError("EACCES", `there is no --allow-${kind} for it; its directory is what the lock needs`);
     }
   }
-  const lstat = (path: string) => named(() => look(path));
+  const lstat = (path: string) => retryOnEintr(() => look(path));
   return openAsItStands(path, MAKING[access], {
     lstat,
-    // `!` as above
     open: (how) =>
-      fsFile(named(() => deno!.openSync(path, { read: true, write, ...(how === "new" && { createNew: true, mode }) }))),
+      fsFile(
+        retryOnEintr(() =>
+          // `!` as above
+          deno!.openSync(path, { read: true, write, ...(how === "new" && { createNew: true, mode }) })
+        ),
+      ),
   });
 }
 
@@ -137,9 +141,9 @@ function fsFile(file: Deno.FsFile): OpenFile {
   const start = () => file.seekSync(0, deno!.SeekMode.Start); // `!` as above
   return {
     fd: undefined,
-    stat: () => named(() => describe(file.statSync())),
+    stat: () => retryOnEintr(() => describe(file.statSync())),
     read: (limit) =>
-      named(() => {
+      retryOnEintr(() => {
         start();
         const buffer = new Uint8Array(limit);
         let length = 0;
@@ -151,16 +155,16 @@ function fsFile(file: Deno.FsFile): OpenFile {
         return buffer.subarray(0, length);
       }),
     write: (bytes) =>
-      named(() => {
+      retryOnEintr(() => {
         start();
         let done = 0;
         while (done < bytes.length) done += file.writeSync(bytes.subarray(done));
       }),
-    empty: () => named(() => file.truncateSync(0)),
+    empty: () => retryOnEintr(() => file.truncateSync(0)),
     flock(mode) {
       try {
         // The argument is never left out: its default is shared.
-        return named(() => file.tryLockSync(mode === "exclusive")) ? "locked" : "held";
+        return retryOnEintr(() => file.tryLockSync(mode === "exclusive")) ? "locked" : "held";
       } catch (error) {
         // On Windows Deno itself knows contention by its number, and EACCES is a denial.
         if (!(error instanceof SystemError) || process.platform === "win32") throw error;
@@ -196,7 +200,7 @@ export function denoRuntime(): Runtime | undefined {
     name: `deno/${version.deno}`,
     ffi,
     permits,
-    physical,
+    resolveParents,
     watch,
     isMainThread,
     mayOpenByItself: (proc) => allGranted() && endsWithProcess(proc),
@@ -217,14 +221,14 @@ export function denoRuntime(): Runtime | undefined {
       const child = new deno.Command(file, { args, stdin: "inherit", stdout: "inherit", stderr: "inherit" }).spawn();
       return { pid: child.pid, ended: child.status };
     },
-    onEnd(leave) {
-      process.on("exit", leave);
+    onEnd(onExit) {
+      process.on("exit", onExit);
       // Deno.exit() fires only this. No exit event at all follows a crash here.
-      addEventListener("unload", leave);
+      addEventListener("unload", onExit);
     },
     fallback: () =>
       atLeast(version.deno, [2, 7, 0])
-        ? { way: "FsFile", openLock, stat: (path) => named(() => look(path)) }
+        ? { way: "FsFile", openLock, stat: (path) => retryOnEintr(() => look(path)) }
         : { unavailable: `Deno ${version.deno} has no flock(2) without FFI (2.7.0 has)` },
   };
 }

@@ -1,6 +1,14 @@
 /** What a back end asks of files, seen through what this process may do. */
 import { fs } from "./builtin.ts";
-import { type Flock, lstat, named, openFile, openUnresolved, type Permits, type Primitives } from "./primitives.ts";
+import {
+  type Flock,
+  lstat,
+  openFile,
+  openUnresolved,
+  type Permits,
+  type Primitives,
+  retryOnEintr,
+} from "./primitives.ts";
 import { quote } from "./printable.ts";
 import { type Access, type FileSystem, SystemError } from "./contract.ts";
 
@@ -59,7 +67,7 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
         file.write(bytes);
       } catch (error) {
         // A full disk. O_EXCL made it ours a moment ago, if it still is what stands there.
-        if (lstat(path)?.identity === file.stat().identity) named(() => fs().unlinkSync(path));
+        if (lstat(path)?.identity === file.stat().identity) retryOnEintr(() => fs().unlinkSync(path));
         throw error;
       } finally {
         file.close();
@@ -73,19 +81,19 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
     },
     link(from, to) {
       for (const path of [from, to]) lockAllowed(path, "write");
-      named(() => fs().linkSync(from, to));
+      retryOnEintr(() => fs().linkSync(from, to));
     },
     rename(from, to) {
       for (const path of [from, to]) lockAllowed(path, "write");
-      named(() => fs().renameSync(from, to));
+      retryOnEintr(() => fs().renameSync(from, to));
     },
     unlink(path) {
       allowed("write", path);
       // Deno's unlink removes an empty directory too.
-      if (named(() => fs().lstatSync(path)).isDirectory()) {
+      if (retryOnEintr(() => fs().lstatSync(path)).isDirectory()) {
         throw new SystemError("EISDIR", `${quote(path)} is a directory`);
       }
-      named(() => fs().unlinkSync(path));
+      retryOnEintr(() => fs().unlinkSync(path));
     },
     append(path, line, head, mode) {
       lockAllowed(path, "create");
@@ -97,10 +105,10 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
         if (size > 0 && new TextDecoder().decode(text) !== head) {
           throw new SystemError("EINVAL", `${quote(path)} holds something else`);
         }
-        if (size > 0) named(() => fs().readSync(file.fd!, last, 0, 1, size - 1)); // `!`: openFile shows it
+        if (size > 0) retryOnEintr(() => fs().readSync(file.fd!, last, 0, 1, size - 1)); // `!`: openFile shows it
         const bytes = new TextEncoder().encode(size > 0 && last[0] !== 10 ? `\n${line}` : line);
         // `!`: openFile shows it. At once, so that lines of two processes do not mix (O_APPEND, open(2)).
-        const written = named(() => fs().writeSync(file.fd!, bytes));
+        const written = retryOnEintr(() => fs().writeSync(file.fd!, bytes));
         if (written < bytes.length) throw new SystemError("ENOSPC", "there was room for a part only");
         return size + written;
       } finally {
@@ -110,11 +118,11 @@ export function filesOf(flock: Flock, permits: Permits, resolves: boolean, nativ
     makeDirectory(path, mode) {
       allowed("read", path);
       allowed("write", path);
-      named(() => fs().mkdirSync(path, { recursive: true, mode }));
+      retryOnEintr(() => fs().mkdirSync(path, { recursive: true, mode }));
     },
     list(directory) {
       allowed("read", directory);
-      return named(() => fs().readdirSync(directory));
+      return retryOnEintr(() => fs().readdirSync(directory));
     },
   };
 }

@@ -49,8 +49,8 @@ export function watchFile(path: string, happened: () => void): { close(): void }
 }
 
 /** Calls back when this process, or this Worker, ends in order; and when it is about to die of an error. */
-export function onEnd(leave: () => void, crash: () => void): void {
-  thisRuntime().onEnd(leave, crash);
+export function onEnd(onExit: () => void, crash: () => void): void {
+  thisRuntime().onEnd(onExit, crash);
 }
 
 /** Binds what a command calls of the C library; or why it cannot. */
@@ -129,7 +129,7 @@ function assemble(runtime: Runtime): System {
       return unseen(owner, self().uid, () => ask(1) === "exists");
     },
     look: (other) => look(process.platform, other, others),
-    physical: (path) => runtime.physical?.(path) ?? path,
+    resolveParents: (path) => runtime.resolveParents?.(path) ?? path,
     own: (file) => reader.text(`/proc/self/${file}`),
     mounts: () => reader.text("/proc/self/mountinfo"),
     fileSystem(path) {

@@ -8,7 +8,7 @@
 import { childProcess, fs, nodePath, workerThreads } from "./builtin.ts";
 import type { Bind } from "./abi.ts";
 import { messageErrno } from "./errno.ts";
-import { contention, type Flock, named } from "./primitives.ts";
+import { contention, type Flock, retryOnEintr } from "./primitives.ts";
 import type { CType } from "./abi.ts";
 import { permitsAll } from "./files.ts";
 import { libraryOf } from "./libc.ts";
@@ -67,7 +67,7 @@ function flockCommand(): string | undefined {
  */
 function flockBy(command: string): Flock {
   return (fd, mode) => {
-    const { status, stderr, error } = named(() =>
+    const { status, stderr, error } = retryOnEintr(() =>
       childProcess().spawnSync(command, mode === "exclusive" ? ["-n", "3"] : ["-n", "-s", "3"], {
         stdio: ["ignore", "ignore", "pipe", fd],
         env: { LC_ALL: "C" },
@@ -97,8 +97,8 @@ function locked(fd: number): boolean {
 }
 
 /** Exit, and an uncaught error, or a rejection that becomes one, unless the program handles those itself. */
-export function onEnd(leave: () => void, crash: () => void): void {
-  process.on("exit", leave);
+export function onEnd(onExit: () => void, crash: () => void): void {
+  process.on("exit", onExit);
   // A monitor, not a handler: what the process dies of stays as it is.
   process.on("uncaughtExceptionMonitor", () => {
     if (process.listenerCount("uncaughtException") === 0) crash();

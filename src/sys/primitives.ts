@@ -72,7 +72,7 @@ export const withoutNonce = (path: string): string => NONCED.test(path) ? path.r
 export type Permits = (kind: "read" | "write", path: string) => boolean;
 
 /** Runs a file call and turns what it throws into a {@linkcode SystemError}. */
-export function named<T>(call: () => T): T {
+export function retryOnEintr<T>(call: () => T): T {
   for (;;) {
     try {
       return call();
@@ -150,7 +150,7 @@ type Open = (path: string, purpose: Purpose, mode: number, flock: Flock) => Open
 
 function opened(open: () => number): number {
   try {
-    return named(open);
+    return retryOnEintr(open);
   } catch (error) {
     throw error instanceof SystemError ? openFailure(process.platform, error) : error;
   }
@@ -164,9 +164,9 @@ function openWith(path: string, flags: number, mode: number, flock: Flock): Open
   const fd = opened(() => openSync(path, flags, mode));
   return {
     fd,
-    stat: () => named(() => describe(fstatSync(fd, { bigint: true }))),
+    stat: () => retryOnEintr(() => describe(fstatSync(fd, { bigint: true }))),
     read: (limit) =>
-      named(() => {
+      retryOnEintr(() => {
         const buffer = new Uint8Array(limit);
         let length = 0;
         while (length < limit) {
@@ -178,11 +178,11 @@ function openWith(path: string, flags: number, mode: number, flock: Flock): Open
         return buffer.subarray(0, length);
       }),
     write: (bytes) =>
-      named(() => {
+      retryOnEintr(() => {
         let done = 0;
         while (done < bytes.length) done += writeSync(fd, bytes, done, bytes.length - done, done);
       }),
-    empty: () => named(() => ftruncateSync(fd, 0)),
+    empty: () => retryOnEintr(() => ftruncateSync(fd, 0)),
     flock: (mode) => flock(fd, mode),
     close() {
       try {
@@ -196,13 +196,13 @@ function openWith(path: string, flags: number, mode: number, flock: Flock): Open
 
 /** What stands there; undefined if nothing does. */
 export function lstat(path: string): FileStat | undefined {
-  const stat = named(() => fs().lstatSync(path, { bigint: true, throwIfNoEntry: false }));
+  const stat = retryOnEintr(() => fs().lstatSync(path, { bigint: true, throwIfNoEntry: false }));
   return stat && describe(stat);
 }
 
 /** The same of what a symlink leads to. */
 export function stat(path: string): FileStat | undefined {
-  const found = named(() => fs().statSync(path, { bigint: true, throwIfNoEntry: false }));
+  const found = retryOnEintr(() => fs().statSync(path, { bigint: true, throwIfNoEntry: false }));
   return found && describe(found);
 }
 

@@ -51,10 +51,10 @@ export interface Runtime {
   readsFiles?(given: (name: string) => string | undefined): "yes" | "perhaps" | "no";
   /** Starts a program, where `node:child_process` would change how it is called. */
   start?(command: readonly string[]): Started;
-  /** Calls `leave` at an exit event, after `crash` where that event follows an error and does not tell. */
-  onEnd(leave: () => void, crash: () => void): void;
+  /** Calls `onExit` at an exit event, after `crash` where that event follows an error and does not tell. */
+  onEnd(onExit: () => void, crash: () => void): void;
   /** The path without `..`, where the runtime resolves those otherwise than the kernel does. */
-  physical?(path: string): string;
+  resolveParents?(path: string): string;
   /** Watches a file without keeping the process alive, where `node:fs` cannot. May throw. */
   watch?(path: string, happened: () => void): { close(): void } | undefined;
   /** Another way to `flock(2)`, for when there is no FFI. */

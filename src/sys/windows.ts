@@ -52,7 +52,7 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     exists: processes.exists,
     look: processes.look,
     signal: processes.signal,
-    physical: filePath,
+    resolveParents: filePath,
     // There is no documented way to learn which process has a lock, or a file open, but to try.
     own: () => undefined,
     mounts: () => undefined,

@@ -331,7 +331,7 @@ export class Machine implements System {
     throw new Error("a back end made a directory");
   }
 
-  physical(path: string): string {
+  resolveParents(path: string): string {
     return path;
   }
 
