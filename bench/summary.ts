@@ -31,7 +31,7 @@ export function summary(sections: ReadonlyMap<number, Section>, { calls, size }:
     taken && `\`tryAcquire()\` and \`release()\`, the record written, beside a C program that makes the same ` +
       `${made} system calls: ${taken}.`,
     refused && `A try that is refused, beside an open, a failing flock(2) and a close in C: ${refused}.`,
-    handed && `A waiter in another process has the lock ${handed} after the release, half of the time or sooner.`,
+    handed && `A waiter in another process has the lock ${handed} after the release (median).`,
     `${(size / 1000).toFixed(1)} kB minified and gzipped, command line not counted.`,
   ].filter((line) => line !== "").map((line) => `- ${line}`);
 }

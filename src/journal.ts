@@ -22,9 +22,10 @@ export type { LockEvent, LockEventName } from "./events/event.ts";
  *
  * Guaranteed: at most about 1 MiB is kept, in the journal and the old one beside
  * it (`.1`). Lines that are not events are left out, such as a line that a power
- * cut tore. Not guaranteed: that there are no gaps, because a journal that cannot
- * be written stops no lock; nor that events of two processes are in the order of
- * their times.
+ * cut tore.
+ *
+ * Not guaranteed: that there are no gaps, because a lock works without its journal
+ * too; that events of two processes are in the order of their times.
  *
  * A holder that died has `"acquired"` and no `"released"`; the next holder has `"stale"`.
  *
@@ -40,9 +41,9 @@ export type { LockEvent, LockEventName } from "./events/event.ts";
  *
  * @param path The lock file, or its file URL.
  * @param options `journal`: where the journal is, if not beside the lock file.
- * @returns The events; none if there is no journal.
- * @throws {LockError} if the journal cannot be read, such as `EACCES`.
- * @throws {TypeError} if a path is none.
+ * @returns The events; an empty array if there is no journal.
+ * @throws {LockError} If the journal cannot be read, such as `EACCES`.
+ * @throws {TypeError} If `path` or `journal` is not a path or file URL.
  */
 export function history(path: string | URL, options: { readonly journal?: string | URL } = {}): LockEvent[] {
   known("read a journal", options, ["journal"]);

@@ -1,4 +1,4 @@
-/** Lock: idle, waiting, held, lost; and nothing else. */
+/** `Lock`: the public class, and what its user may rely on. The state machine behind it is `hold/state.ts`. */
 import { acquire, acquireSync } from "./hold/acquire.ts";
 import type { Refusal } from "./backend/contract.ts";
 import { describe } from "./inspect/describe.ts";
@@ -12,19 +12,19 @@ import { mayAskDirectory, system } from "./sys/mod.ts";
 
 /**
  * A lock at a path: one holder at a time on this machine, in whatever process,
- * runtime or language, as long as each asks for it.
+ * runtime or language, as long as each asks for the lock.
  *
  * Guaranteed: while an exclusive lock is held, every other `Lock` on the same
  * file, and every flock(2) of another program, is refused. The kernel frees it
  * the moment its process ends, `kill -9` included.
  *
- * Not guaranteed: that a program that does not ask is stopped (the lock is
+ * Not guaranteed: any effect on a program that does not ask for it (the lock is
  * advisory, flock(2)); anything across hosts beyond what their shared file
  * system's flock(2) does.
  *
- * The trap: the lock file stays when the lock is free, and must; a deleted one
- * is two locks. A file with data in it is left as it is, but one that holds
- * nothing but a number counts as a PID file and is overwritten. A held `Lock`
+ * The trap: the lock file stays when the lock is free. Never delete it: two
+ * processes could then hold the lock. Data in it stays as it is, but a file that
+ * holds nothing but a number counts as a PID file and is overwritten. A held `Lock`
  * that is garbage collected stays held. One object is held by one task at a
  * time, in shared mode too.
  *
@@ -34,7 +34,7 @@ import { mayAskDirectory, system } from "./sys/mod.ts";
  *
  * const path = `${await Deno.makeTempDir()}/nightly.lock`;
  * await new Lock(path).run(async () => {
- *   // nobody else is here
+ *   // no other process is in here
  * });
  * ```
  */
@@ -48,8 +48,8 @@ export class Lock implements Disposable, AsyncDisposable {
    *
    * @param path The lock file, or its file URL. Its directory must exist when the lock is acquired. A relative path is made absolute now.
    * @param options Mode, back end, label, and so on.
-   * @throws {TypeError} if the path is empty, holds a NUL, is not UTF-8 (U+FFFD, a lone surrogate), or is no file URL, or an option is of the wrong type.
-   * @throws {RangeError} if an option is out of its range.
+   * @throws {TypeError} If the path is empty, holds a NUL, is not UTF-8 (U+FFFD, a lone surrogate), or is no file URL, or an option is of the wrong type.
+   * @throws {RangeError} If an option is out of its range.
    */
   constructor(path: string | URL, options: LockOptions = {}) {
     this.path = resolvePath(path, mayAskDirectory);
@@ -64,9 +64,9 @@ export class Lock implements Disposable, AsyncDisposable {
    * @param name 1 to 200 of `A-Z a-z 0-9 . _ -`.
    * @param options As the constructor's.
    * @returns The lock.
-   * @throws {TypeError} if the name has other characters, or an option is of the wrong type.
-   * @throws {RangeError} if an option is out of its range.
-   * @throws {LockError} if the directory is not known, as `lockDirectory` does.
+   * @throws {TypeError} If the name has other characters, or an option is of the wrong type.
+   * @throws {RangeError} If an option is out of its range.
+   * @throws {LockError} If the directory is not known, as `lockDirectory` does.
    */
   static named(name: string, options: LockOptions = {}): Lock {
     const lock = new Lock(namedPath(name), options);
@@ -92,7 +92,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * Guaranteed: a loss is noticed within 5 s, mostly in milliseconds, if this
    * thread's event loop turns. A file that was merely deleted is made again and
    * locked, if no other process is faster: that is no loss. Not guaranteed: that
-   * nobody entered before it was noticed.
+   * no other process entered before that.
    */
   get signal(): AbortSignal {
     return this.#state.signal;
@@ -112,7 +112,7 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Asks now what {@linkcode signal} tells later: makes a deleted file again, and aborts the signal on a loss.
+   * Checks now what {@linkcode signal} tells later: makes a deleted file again, and aborts the signal on a loss.
    *
    * @returns Whether this object still holds the lock.
    */
@@ -120,17 +120,17 @@ export class Lock implements Disposable, AsyncDisposable {
     return this.#state.verify();
   }
 
-  /** Why that back end, in words for people. */
+  /** The reason for that back end, in words for people. */
   get backendReason(): string {
     return this.#state.choice.reason;
   }
 
   /**
-   * One try, synchronous, never waiting.
+   * Tries once to take the lock. Synchronous; never waits.
    *
-   * @returns Whether this object holds the lock now because of this call. `false` means that it is held, by another or by this very object, and that nothing on disk was changed.
-   * @throws {LockUnsupportedError} if there is no lock of the wanted kind in this runtime or on this file system.
-   * @throws {LockError} if the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
+   * @returns `true` if this call took the lock. `false` if it is held, by another or by this very object: then nothing on disk was changed. Never `false` for an error.
+   * @throws {LockUnsupportedError} If there is no lock of the wanted kind in this runtime or on this file system.
+   * @throws {LockError} If the system refuses, such as `ENOENT` for a missing directory, `EACCES`, `EROFS`, `ELOOP` for a symlink, `EMFILE`.
    */
   tryAcquire(): boolean {
     const state = this.#state;
@@ -143,13 +143,13 @@ export class Lock implements Disposable, AsyncDisposable {
    *
    * @param options How long to wait, and what ends the wait.
    * @returns This object, holding the lock.
-   * @throws {LockTimeoutError} if it was still held when the time was up.
-   * @throws {LockHeldError} if `signalHolder` is given and the holder cannot be verified, or is another user's.
-   * @throws {LockDeadlockError} at once, if only a `run` around this very call could release it.
+   * @throws {LockTimeoutError} If it was still held when the time was up.
+   * @throws {LockHeldError} If `signalHolder` is given and the holder cannot be verified, or is another user's.
+   * @throws {LockDeadlockError} At once, if only a `run` around this very call could release it.
    * @throws The signal's reason, if it aborts before the lock is granted.
-   * @throws {LockError} as `tryAcquire` does.
-   * @throws {TypeError} if `timeout` is not a number.
-   * @throws {RangeError} if `timeout` is negative or NaN.
+   * @throws {LockError} As `tryAcquire` does.
+   * @throws {TypeError} If `timeout` is not a number.
+   * @throws {RangeError} If `timeout` is negative or NaN.
    */
   async acquire(options: AcquireOptions = {}): Promise<this> {
     await acquire(this.#state, options, false);
@@ -161,11 +161,11 @@ export class Lock implements Disposable, AsyncDisposable {
    *
    * @param options How long to wait.
    * @returns This object, holding the lock.
-   * @throws {LockTimeoutError} if it was still held when the time was up.
-   * @throws {LockDeadlockError} at once, if this thread holds it, through this or another object.
-   * @throws {LockError} as `tryAcquire` does.
-   * @throws {TypeError} if `timeout` is not a number.
-   * @throws {RangeError} if `timeout` is negative or NaN.
+   * @throws {LockTimeoutError} If it was still held when the time was up.
+   * @throws {LockDeadlockError} At once, if this thread holds it, through this or another object.
+   * @throws {LockError} As `tryAcquire` does.
+   * @throws {TypeError} If `timeout` is not a number.
+   * @throws {RangeError} If `timeout` is negative or NaN.
    */
   acquireSync(options: Pick<AcquireOptions, "timeout"> = {}): this {
     acquireSync(this.#state, options, false);
@@ -173,10 +173,10 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Gives the lock up. The lock file stays, empty. A child that inherited the descriptor has the lock from now on.
+   * Releases the lock. The lock file stays, empty. A child that inherited the descriptor holds the lock from now on.
    *
-   * @throws {LockNotHeldError} if this object does not hold it; whoever does keeps it.
-   * @throws {LockLostError} if it was lost while it was held, so that another may have held it too; once, if that was noticed before.
+   * @throws {LockNotHeldError} If this object does not hold it; another holder keeps it.
+   * @throws {LockLostError} If it was lost while it was held, so that another may have held it too; once, if that was noticed before.
    */
   release(): void {
     this.#state.release();
@@ -194,7 +194,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @param fn What to do while the lock is held.
    * @param options How long to wait, and what ends the wait.
    * @returns What the function returns.
-   * @throws {LockLostError} if the lock was lost meanwhile; what the function threw is its `cause`.
+   * @throws {LockLostError} If the lock was lost meanwhile; what the function threw is its `cause`.
    * @throws What the function throws, and what `acquire` and `release` throw.
    */
   async run<T>(fn: (held: Held) => T | Promise<T>, options: AcquireOptions = {}): Promise<T> {
@@ -208,7 +208,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @param fn What to do while the lock is held; not asynchronous.
    * @param options How long to wait.
    * @returns What the function returns.
-   * @throws {TypeError} if the function returns a promise, whose work would go on without the lock.
+   * @throws {TypeError} If the function returns a promise, whose work would go on without the lock.
    * @throws What the function throws, and what `acquireSync` and `release` throw.
    */
   runSync<T>(fn: () => T, options: Pick<AcquireOptions, "timeout"> = {}): T {
@@ -217,22 +217,22 @@ export class Lock implements Disposable, AsyncDisposable {
   }
 
   /**
-   * Who holds this lock. Never takes it, not even for an instant, and changes nothing.
+   * Finds the holders of this lock. Never takes it, not even for an instant, and changes nothing.
    *
-   * @returns What is known.
-   * @throws {LockError} if the lock's files cannot be read.
+   * @returns What is known; `complete` is false if a holder may be out of sight.
+   * @throws {LockError} If the lock's files cannot be read.
    */
   inspect(): LockStatus {
     return inspectPath(system(), this.path);
   }
 
   /**
-   * Who holds the lock at a path. Never takes it, not even for an instant, and changes nothing.
+   * Finds the holders of the lock at a path. Never takes it, not even for an instant, and changes nothing.
    *
    * @param path The lock file, or its file URL.
-   * @returns What is known.
-   * @throws {LockError} if the lock's files cannot be read.
-   * @throws {TypeError} as the constructor does.
+   * @returns What is known; `complete` is false if a holder may be out of sight.
+   * @throws {LockError} If the lock's files cannot be read.
+   * @throws {TypeError} As the constructor does.
    */
   static inspect(path: string | URL): LockStatus {
     return inspectPath(system(), resolvePath(path, mayAskDirectory, "inspect a lock"));

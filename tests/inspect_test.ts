@@ -179,7 +179,7 @@ for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) { // which ha
         const record = how === "kill" && kind === "node20"
           ? ` \\(the record is of pid ${parent.pid} \\(.*\\) on .*, "nightly", since .*, and that has ended\\)`
           : "";
-        assertMatch(said(status.reason), new RegExp(`: whoever has the same open file keeps it${record}$`));
+        assertMatch(said(status.reason), new RegExp(`: a process that has the same open file keeps it${record}$`));
         assertEquals(new Lock(path(how)).tryAcquire(), false);
       } finally {
         await end(heir, dir);
@@ -203,7 +203,7 @@ test("inspect() names the child of a flock(1) that was killed", async (place) =>
   const { pid, heir } = await killedFlock(place, path());
   const status = Lock.inspect(path());
   assertEquals([status.state, pids(status), status.holder?.command], ["held", [heir], "sleep 600"], status.reason);
-  assertMatch(status.reason, new RegExp(`pid ${pid} took it, and has ended: whoever has the same open file`));
+  assertMatch(status.reason, new RegExp(`pid ${pid} took it, and has ended: a process that has the same open file`));
   await end(heir, dir);
   assertEquals(Lock.inspect(path()).state, "free");
 });
@@ -382,7 +382,7 @@ test("inspect() of another user names the holder: by its record, and by the kern
   const { heir } = await killedFlock(place, path("orphan"));
   const orphan = await look(user, path("orphan"));
   assertEquals([orphan.state, orphan.complete, orphan.holders], ["held", false, []]);
-  assertMatch(said(orphan.reason), /has ended; who has the same open file cannot be seen from here$/);
+  assertMatch(said(orphan.reason), /has ended; the process that has the same open file cannot be seen from here$/);
   await end(heir, dir);
 });
 

@@ -89,6 +89,24 @@ test("against() and circles() find an import that is planted", () => {
   assertEquals(circles(sources).map((each) => each.sort()), [["wait/one.ts", "wait/two.ts"]]);
 });
 
+/** Words that hide which process or user is meant, or a number's unit; a reader at 3 a.m. reads them twice. */
+const VAGUE = /\b(?:whoever|nobody|somebody|so (?:many|long)|that one)\b/gi;
+
+/** The comment that runs over lines as one text, so that a pair of words is found across its line's end. */
+const vague = (text: string) => text.replace(/\n\s*(?:\*|\/\/) ?/g, " ").match(VAGUE) ?? [];
+
+test("vague() finds the words, over the end of a line too, and not as a part of others", () => {
+  assertEquals(vague("/** Whoever waits */ // nobody"), ["Whoever", "nobody"]);
+  assertEquals(vague("/**\n * waits so\n * long for that\n * one. */"), ["so long", "that one"]);
+  assertEquals(vague("also many, that ones, so longer"), []);
+});
+
+test("src/ names the process, the user or the number that it means, in comments and in messages", () => {
+  assertEquals(findings((text) => vague(text).map((word) => `: ${word}`)), []);
+  const pages = ["README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/protocol.md"];
+  for (const page of pages) assertEquals(vague(readFileSync(here(`../${page}`), "utf8")), [], page);
+});
+
 test("src/ has a reason beside or before each variable of a module that changes", () => {
   const found = variables(readSources());
   assert(found.length > 5, "the search finds nothing");

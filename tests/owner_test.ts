@@ -132,7 +132,7 @@ const CASES: Record<string, Case> = {
   "a live process with another start time, whose record has no time namespace": {
     owner: (place) => ownerOf(sleeper(place), { startTime: "1", timeNamespace: undefined }),
     state: "unknown",
-    reason: /whether it started in this time namespace cannot be told; where it was started, "ps -o/,
+    reason: /whether it started in this time namespace is not known; where it was started, "ps -o/,
   },
   "another PID namespace, with the number of a process that has ended here": {
     owner: () => deadOwner(CONTAINER),

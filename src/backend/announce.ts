@@ -1,4 +1,4 @@
-/** Steps 4 and 5 of the kernel back end: the record of a hold, written into the file and taken back. */
+/** Steps 4 and 5 of the kernel lock (docs/protocol.md): the record of a hold, written into the file and taken back. */
 import type { Request } from "./contract.ts";
 import type { Named } from "../record/in_the_way.ts";
 import { judgeNumber } from "../record/owner.ts";
@@ -14,11 +14,11 @@ const NO_ROOM = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 export interface Announcement {
   /** The last holder, if it died without releasing. */
   readonly stale: LockHolder | undefined;
-  /** Another program's PID that stood there, of one that lives and has not locked the file. */
+  /** Another program's PID that stood there: its process is alive and has not locked the file. */
   readonly named?: Named;
   /** Not held after all: puts back what stood there, so that a dead holder is still reported. */
   takeBack(): void;
-  /** Clears our record, and nothing that anybody else wrote over it; whether it was there. */
+  /** Clears our record, and nothing that another process wrote over it; whether it was there. */
   clear(): boolean;
 }
 
@@ -67,7 +67,7 @@ export function announce(sys: System, file: OpenFile, writable: boolean, request
   };
 }
 
-/** For a record that could not be cleared: the lock is given up all the same, and the next holder is told of a stale one. */
+/** For a record that could not be cleared: the lock is released all the same, and the next holder gets a stale report. */
 function ignoringFailure(call: () => void): void {
   try {
     call();

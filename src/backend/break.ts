@@ -2,7 +2,7 @@
  * Breaking a lock that only a person can judge: a PID file whose owner is on
  * another host or in another container, or that is damaged. The person sees
  * what is known and declares the owner dead; then it is taken over as any dead
- * owner's is, so whoever took the lock in the meantime keeps it.
+ * owner's is, so a process that took the lock in the meantime keeps it.
  */
 import type { Entry, Refusal } from "./contract.ts";
 import { linkPath, pidPath, readEntry } from "./entry.ts";

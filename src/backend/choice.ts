@@ -1,4 +1,4 @@
-/** Which back end is taken: chosen at the first try, and kept. */
+/** Chooses the back end of a lock at its first try, and keeps to it. */
 import { tryFlock } from "./flock.ts";
 import { tryPidFile } from "./pidfile.ts";
 import { removeDead } from "./remove.ts";
@@ -20,7 +20,7 @@ const NO_KERNEL_LOCK = new Set(["ENOSYS", "EOPNOTSUPP", "ENOTSUP", "ENOLCK"]);
 export class Choice {
   /** Which one; undefined until it is known. */
   taken: LockBackend | undefined;
-  /** Why that one, in words. */
+  /** The reason for it, in words. */
   reason = "nothing was tried yet";
   /** Whether the lock's directory is to be made where it is missing. */
   makesDirectory = false;

@@ -6,18 +6,18 @@ import type { LockHolder } from "../record/record.ts";
 
 /** A lock that is held. */
 export interface Hold {
-  /** Names this hold among all others: how a thread knows that it waits for itself. */
+  /** Identifies this hold, so that a thread knows when it waits for itself. */
   readonly token: string;
-  /** The last holder, where that one died without releasing. */
+  /** The last holder, if it died without releasing. */
   stale: LockHolder | undefined;
-  /** Another program's PID that stood in the lock file, of one that lives. */
+  /** Another program's PID that stood in the lock file, if its process is alive. */
   readonly named?: Named;
   /** The descriptor that the lock belongs to, where the runtime shows one. */
   readonly fd: number | undefined;
   /** The file by whose change it may be lost. */
   readonly watched: string;
   /**
-   * Whether it is still held; a deleted file is made again, if nobody else was
+   * Whether it is still held; a deleted file is made again, if no other process was
    * faster. Else why not, in words: it is given up then, and what stands there was not touched.
    */
   verify(): string | undefined;
@@ -35,7 +35,7 @@ export interface Hold {
 
 /** A lock that is held by another: what a try has seen of it. */
 export interface Refusal {
-  /** The token of the hold that is in the way, where it can be told. */
+  /** The token of the hold that is in the way, if it is known. */
   readonly token: string | undefined;
   /** The PID file that is in the way. Without it the kernel's lock is, or a lease. */
   readonly entry?: Entry;
@@ -46,7 +46,7 @@ export interface Refusal {
 }
 
 /**
- * Finds out who is in the way, for a message or a signal. It costs more than a try, and reads what both back ends and
+ * Finds the holder that is in the way, for a message or a signal. It costs more than a try, and reads what both back ends and
  * the kernel say; so it is handed in by the facade, and no back end knows it.
  */
 export type Describe = (refusal: Refusal) => InTheWay;
@@ -72,7 +72,7 @@ export interface Entry {
   /** The owner; undefined where the file is damaged. */
   readonly holder: LockHolder | undefined;
   readonly owner: ProcessState;
-  /** The owner, if others are to be told of its death. Not an earlier load of this program: its process is alive. */
+  /** The owner, if its death is to be reported. Not an earlier load of this program: its process is alive. */
   readonly stale?: LockHolder;
   /** A record may stand there, and cannot be read now. */
   readonly unread?: true;

@@ -15,7 +15,7 @@ interface Ours {
 /** Why it is lost where the number is a descriptor of the lock file again, or still: it has no lock. */
 export const UNLOCKED = `${CLOSED}, or unlocked`;
 
-/** Whether a descriptor is of the file that was opened. Where that cannot be told, nothing says that it is not. */
+/** Whether a descriptor is still of the file that was opened. `true` too if the system does not say. */
 export function isOurs({ file, token }: Ours): boolean {
   try {
     return file.stat().identity === token;

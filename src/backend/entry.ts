@@ -1,6 +1,6 @@
 /**
  * The files of the PID-file back end as both back ends see them: their names,
- * and whether the owner that one names is alive.
+ * and whether the owner that a file names is alive.
  */
 import { nodePath } from "../sys/builtin.ts";
 import type { Entry, Refusal, Request } from "./contract.ts";
@@ -72,7 +72,7 @@ function bytesOf(file: OpenFile): Uint8Array {
 
 /**
  * Reads and judges `P.pid` or one of its links; undefined where there is none.
- * The age of a damaged file is told by making another beside it, if that is allowed.
+ * Finds the age of a damaged file by making another beside it, if `mayWrite`.
  */
 export function readEntry(sys: System, path: string, entry: string, mayWrite = true): Entry | undefined {
   let read: ReturnType<typeof readContent>;
@@ -135,7 +135,7 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
     }
   } catch (error) {
     if (!(error instanceof SystemError)) throw error;
-    return { state: "unknown", reason: `${quote(entry)} is damaged, and its age cannot be told: ${error.message}` };
+    return { state: "unknown", reason: `${quote(entry)} is damaged, and its age is not known: ${error.message}` };
   }
   if (!links || !now) {
     return {
@@ -149,7 +149,7 @@ function judgeDamaged(sys: System, path: string, entry: string, stat: FileStat):
   const age = now.changed - stat.changed;
   return age >= 0 && age < DAMAGED_SECONDS
     ? { state: "alive", reason: `${quote(entry)} is damaged, and so new that it may be in the making` }
-    : { state: "dead", reason: `${quote(entry)} is damaged, and nobody finished it` };
+    : { state: "dead", reason: `${quote(entry)} is damaged, and was not finished` };
 }
 
 /** The record of an acquisition. `fileSystem`: of a PID file. */

@@ -4,7 +4,7 @@
  *
  * The file is made once and stays: a lock file that is unlinked is two locks,
  * one on the inode that the waiters have open and one on the next.
- * The numbers are the steps of the protocol.
+ * The numbers are the steps of docs/protocol.md.
  */
 import type { Attempt, Refusal, Request } from "./contract.ts";
 import { type System, SystemError } from "../sys/contract.ts";
@@ -69,7 +69,7 @@ function takeOn(sys: System, opened: Opened, request: Request, kept?: KeptFile, 
       staysOpen = true;
       return { refusal };
     }
-    // 3. Locked, but perhaps a file that nobody can open any more (filelock#574).
+    // 3. Locked, but perhaps a file that no process can open any more (filelock#574).
     if (sys.stat(path)?.identity !== token) return undefined;
     // A try that is refused writes nothing, if that can be seen so early. Of a file that was just opened it was seen.
     const early = mode === "exclusive" && isReused ? lookEarly(sys, path) : undefined;
@@ -96,11 +96,11 @@ function lookEarly(sys: System, path: string): Refusal | undefined {
   }
 }
 
-/** 6. Somebody without a kernel lock may hold it by PID file. */
+/** 6. A process without a kernel lock may hold it by PID file. */
 function lookAtPidFile(sys: System, path: string): { refusal?: Refusal; dead?: boolean } {
   const entry = readEntry(sys, path, pidPath(path));
   if (!entry) return {};
-  // Of ours, and nobody's: it could not be removed when it was in our way, and would refuse everybody until we end.
+  // A PID file of ours without a holder could not be removed, and would refuse every process until this one ends.
   if (entry.owner.state === "dead" || isAbandoned(entry.nonce)) return { dead: true };
   // A daemon may keep its own PID there, as daemons do, and lock `P` all the same. The bare PID: one with a PID
   // namespace beside it may be another's, in a container of its own.

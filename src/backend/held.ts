@@ -33,7 +33,7 @@ export class KernelHold implements Hold {
   readonly #since = performance.now();
   /** Whether the kernel has shown the lock on the descriptor. */
   #shown = false;
-  /** The file whose descriptor somebody has asked for, for a child. */
+  /** The file whose descriptor the caller has asked for, for a child. */
   #lent: OpenFile | undefined;
 
   constructor(sys: System, request: Request, taken: Taken, again: Again) {
@@ -120,10 +120,10 @@ export class KernelHold implements Hold {
       ours = this.#close(ours);
     }
     if (!ours) return CLOSED;
-    // The child's is the deleted file's, which nobody else will come to.
+    // The child has the deleted file, which no other process will lock.
     const stranded = this.#lent !== undefined && this.#lent !== this.#taken.file;
     return stranded
-      ? `${DELETED}, after its descriptor was given away: whoever inherited that has no lock now`
+      ? `${DELETED}, after its descriptor was given away: a child that inherited it has no lock now`
       : undefined;
   }
 
@@ -148,10 +148,10 @@ export class KernelHold implements Hold {
   }
 }
 
-/** A hold that lasts no longer, in milliseconds, is not looked at in every way when it is released. */
+/** Age below which a release does not check the descriptor, in milliseconds. */
 const SHORT = 100;
 
-/** So many deletions are survived: each costs a descriptor until the release. */
+/** Maximum number of deletions that a hold survives: each costs a descriptor until the release. After that it is lost. */
 const FORMER_LIMIT = 16;
 
 const DELETED = "its file was deleted while it was held";

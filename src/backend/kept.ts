@@ -28,7 +28,7 @@ export class KeptFile {
 
   /**
    * Whether the waiter has to go to another file, which stands at the path by
-   * now: `there()` names it. One that is merely gone is held all the same, and
+   * now: `there()` names it. A file that is merely gone is still held, and
    * its holder is about to make it again. Nor at the first look at another,
    * which the holder may have made and not locked yet.
    */

@@ -17,7 +17,7 @@ export interface Opened {
  * 1. Made if missing, never truncated; a program is opened to read; read-only where it may not be written: the lock works on that too.
  *
  * `"leased"`: another process has a lease on it, as an NFSv4 server has that delegates the file to a client. The open
- * has asked for its end, and the kernel waits so long for that: `fs.lease-break-time`, 45 s, or what the server sets.
+ * has asked for its end, and the kernel waits for that up to `fs.lease-break-time`: 45 s, or what the server sets.
  */
 export function open(sys: System, { path, fileMode }: Request): Opened | "leased" {
   const program = openProgram(sys, path, fileMode);

@@ -29,19 +29,19 @@ let answering: ReturnType<typeof channel> | undefined;
 /** Nonces of PID files of ours that could not be removed: they hold nothing, and the next try removes them. */
 const abandoned = () => perThread("abandoned", () => new Set<string>());
 
-/** Whether a PID file is such a one. */
+/** Whether this thread released a PID file and could not remove it. */
 export const isAbandoned = (nonce: string): boolean => abandoned().has(nonce);
 
-/** A PID file is held no longer, and could not be removed. */
+/** Notes a PID file that is held no longer, and could not be removed. */
 export function abandon(nonce: string): void {
   drop(nonce);
   abandoned().add(nonce);
 }
 
-/** Such a one is removed. */
+/** Notes that such a PID file is removed. */
 export const removed = (nonce: string): void => void abandoned().delete(nonce);
 
-/** The PID file with that nonce is held from now on. */
+/** Notes that the PID file with that nonce is held from now on. */
 export function hold(nonce: string): void {
   held.add(nonce);
   if (answering) return;
@@ -52,7 +52,7 @@ export function hold(nonce: string): void {
   });
 }
 
-/** It is held no longer. */
+/** Notes that it is held no longer. */
 export const drop = (nonce: string): void => void held.delete(nonce);
 
 /** Whether any copy of this library in this thread holds the PID file with that nonce. */

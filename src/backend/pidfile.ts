@@ -5,7 +5,7 @@
  *
  * "Dead, so unlink and create again" lets two processes in: both find it dead,
  * the first takes it, the second unlinks the first one's file. The labels are
- * the protocol's; `tests/explore` tries every interleaving of this very code.
+ * the steps of docs/protocol.md; `tests/explore` tries every interleaving of this very code.
  */
 import type { Attempt, Entry, Refusal, Request } from "./contract.ts";
 import { judge } from "../record/owner.ts";
@@ -28,10 +28,10 @@ import { hold, isAbandoned, removed } from "./ours.ts";
 import { release, releaseQuietly, verify } from "./pid_held.ts";
 import { discard, publish, sweep } from "./publish.ts";
 
-/** More steps than others can cause by coming and going: somebody plays with the files. */
+/** More steps than other processes can cause by coming and going: a program plays with the files. */
 export const STEPS_LIMIT = 10_000;
 
-/** More takeovers than that do not die one after another. */
+/** Maximum number of takeovers that died one after another. */
 export const LONGEST_CHAIN = 100;
 
 /** Where an attempt stands: a step of the protocol, and all that it knows there. */
@@ -96,7 +96,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
       const other = readEntry(sys, path, linkPath(path, step.cur));
       if (!other) return { at: "A2" };
       if (!isDead(other, request)) return { at: "A4 again", root: step.root, other };
-      // Each hop is a takeover that died; links that lead in a circle are somebody's prank.
+      // Each hop is a takeover that died; links that lead in a circle were planted.
       if (step.hops === LONGEST_CHAIN) throw new SystemError("ELOOP", `the files beside ${pidPath(path)} form a loop`);
       return { ...step, at: "A3", cur: other.nonce, hops: step.hops + 1 };
     }
@@ -125,7 +125,7 @@ export function advance(sys: System, request: Request, step: Step): Step | Attem
   }
 }
 
-/** While our link stands nobody else takes over, so it goes if this comes to nothing. */
+/** Calls with our link in place, which keeps every other process from taking over: it is removed if the call fails. */
 function withLink<T extends Step | undefined>(sys: System, link: string, call: () => T): T {
   let next: T | undefined;
   try {
@@ -135,7 +135,7 @@ function withLink<T extends Step | undefined>(sys: System, link: string, call: (
   }
 }
 
-/** A6. Nobody else may: our link stands, and everybody who comes later finds it. */
+/** A6. No other process replaces it: our link stands, and each one that comes later finds it. */
 function replace(sys: System, request: Request, nonce: string): void {
   const temporary = temporaryPath(request.path, sys.self().pid, nonce);
   sys.create(temporary, pidRecordOf(sys, request, nonce), request.fileMode);
@@ -186,7 +186,7 @@ function kernelHolder(sys: System, path: string): Refusal | undefined {
   return recorded ? { token: stat.identity } : kernelLocksSeen(sys, path);
 }
 
-/** Asks the kernel by a try; we are announced, so nobody who is refused by it would have got it. */
+/** Asks the kernel by a try. It refuses no process that would have got the lock, because our `P.pid` stands. */
 function probe(sys: System, path: string): "free" | { heldOn: string } | undefined {
   let file: OpenFile | undefined;
   try {

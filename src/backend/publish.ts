@@ -27,7 +27,7 @@ export function publish(sys: System, request: Request, target: string, nonce: st
     if (!(error instanceof SystemError)) throw error;
     // NFS may repeat a request whose answer was lost, and then say EEXIST of our own link (open(2), O_EXCL).
     if (error.code === "EEXIST") return nonceAt(sys, target) === nonce ? "made" : "exists";
-    // A process on another host, to which our PID is nobody's, swept the temporary file.
+    // A process on another host, where no process has our PID, swept the temporary file.
     if (error.code === "ENOENT") return "exists";
     if (!noHardLinks(error.code)) throw error;
   } finally {
@@ -36,7 +36,7 @@ export function publish(sys: System, request: Request, target: string, nonce: st
   return publishWithoutLinks(sys, request, target, nonce, bytes);
 }
 
-/** Others see it empty for a moment: where nobody has hard links, a damaged file is never taken over. */
+/** Others see it empty for a moment: without hard links, a damaged file is never taken over. */
 function publishWithoutLinks(sys: System, { fileMode }: Request, target: string, nonce: string, bytes: Uint8Array) {
   try {
     sys.create(target, bytes, fileMode);
@@ -49,7 +49,7 @@ function publishWithoutLinks(sys: System, { fileMode }: Request, target: string,
   return nonceAt(sys, target) === nonce ? "made" : "exists";
 }
 
-/** Removes a file of ours; where that fails it is litter, which stops nobody once we are dead. */
+/** Removes a file of ours. If that fails it is litter, and in no other's way once this process is dead. */
 export function discard(sys: System, path: string): void {
   try {
     sys.unlink(path);
@@ -59,7 +59,7 @@ export function discard(sys: System, path: string): void {
 }
 
 /**
- * Removes what takeovers left: links, for whoever still stands on one fails at
+ * Removes what takeovers left: links, for a process that still stands on one fails at
  * A5; and temporary files of the dead. Nothing that has not exactly such a name.
  */
 export function sweep(sys: System, path: string, nonce: string): void {

@@ -47,7 +47,7 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
   };
   if (isUncertain(status)) return refuse(undefined, `its holder, if there is one, cannot be seen from here`);
   if (status.state === "free" || status.state === "stale") {
-    print("there is nobody to be signalled\n");
+    print("there is no process to be signalled\n");
     return 0;
   }
   if (status.state !== "held") return refuse(status.holder, `whether it holds the lock is ${status.state}`);
@@ -58,7 +58,7 @@ async function signal(parsed: Parsed, path: string, status: LockStatus, name: No
     doubt: holder ? undefined : reason,
     proof: holder && proofOf(status, holder),
   });
-  if (why !== undefined || !holder) return refuse(holder, why ?? "nobody can be named");
+  if (why !== undefined || !holder) return refuse(holder, why ?? "no process can be named");
   if (!await confirmed(parsed, `Send ${name} to pid ${holder.pid}?`)) return REFUSED;
   const keepers = keepersOf(status); // while they can be seen; it may take a second
   // And a person's time to answer: the holder must be the same, in the same acquisition, at the very end.
@@ -95,7 +95,7 @@ function whatFrees(status: LockStatus): string {
       : howToEnd(keepers, path);
     return `it is free when each of these has released it or ended: ${named(keepers)}. ${how}`;
   }
-  if (keepers.length === 0) return "nobody of this machine can be named as its holder";
+  if (keepers.length === 0) return "no process of this machine can be named as its holder";
   if (typeof proof === "string") {
     return `pid ${holder?.pid} is named, and that it has the lock is not proven: ${printable(proof)}`;
   }
@@ -139,12 +139,12 @@ async function remove(parsed: Parsed, path: string, entries: readonly Entry[]): 
 export const breaks: Command = {
   name: "break",
   usage: ["break [--yes] [--signal[=TERM]] LOCK"],
-  summary: "remove a PID file that nobody alive owns, or signal the holder",
+  summary: "remove a PID file whose owner is dead, or signal the holder",
   description: `For a lock that only a person can judge: shows what is known, asks, and then removes the PID file ` +
     `of an owner that is dead, or that may be alive on another host or in another container and that you declare ` +
     `dead. ${LOCK_HELP}
 
-It is removed by taking it over, never by deleting it: whoever took the lock in the meantime keeps it. The lock ` +
+It is removed by taking it over, never by deleting it: a process that took the lock in the meantime keeps it. The lock ` +
     `file itself is never deleted, and the kernel's lock cannot be broken, for it ends with its holder. An owner that ` +
     `is known to be alive is left alone; --signal asks it to go, if it is verified to be the holder, and yours.
 

@@ -31,7 +31,7 @@ export interface Command {
   readonly description: string;
   /** Its options, without `--help` and `--version`, which every command has. */
   readonly options: readonly Option[];
-  /** Returns the exit status. `args`: those after the command's name; `all`: for a command that tells of all. */
+  /** Returns the exit status. `args`: those after the command's name; `all`: for a command that describes all of them. */
   run(args: readonly string[], all: Commands): Promise<number> | number;
 }
 

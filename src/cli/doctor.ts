@@ -117,7 +117,7 @@ export const doctor: Command = {
   summary: "show what this machine and file system can do",
   description: `Shows what can be locked at PATH, a lock file or a directory with a "/" or a "." at its beginning, ` +
     `by the lock NAME, or else in the lock directory: the ` +
-    `runtime, the back end that is taken and why, the file system, who deletes files there, the permissions, and ` +
+    `runtime, the back end that is taken and why, the file system, what deletes files there, the permissions, and ` +
     `whether two processes really exclude each other there. For that it makes one file in the directory, and removes ` +
     `it again.
 

@@ -23,7 +23,7 @@ const options: readonly Option[] = [
   { short: "x", long: "exclusive", help: "take an exclusive lock, which is the default (also -e)" },
   { short: "u", long: "unlock", help: "give a lock up" },
   { short: "n", long: "nonblock", help: "fail if the lock is held, do not wait (also --nb)" },
-  { short: "w", long: "timeout", value: "secs", help: "wait so long at most; fractions count (also --wait)" },
+  { short: "w", long: "timeout", value: "secs", help: "how long to wait at most; fractions count (also --wait)" },
   { short: "E", long: "conflict-exit-code", value: "number", help: "the exit status when the lock is held (1)" },
   { short: "o", long: "close", help: "keep the lock's descriptor from the command" },
   { short: "c", long: "command", value: "command", help: "give a single string to the shell (after the file)" },
@@ -105,7 +105,7 @@ function main(args: readonly string[]): number {
   if (verbose) print(`flock: executing ${target.command[0]}`);
   if (!fork) return become(calls, target.command, taken.fd, say);
   const { status, message } = run(calls, target.command, taken.fd, close);
-  if (message !== undefined) calls.write(2, `flock: ${message}\n`); // the child's word there, whose loss nobody sees
+  if (message !== undefined) calls.write(2, `flock: ${message}\n`); // the child would have written it, and no error would show its loss
   // At once: as they end in order, Bun and Node put the terminal back to how they found it, and undo `stty -echo`.
   return calls.exit(end(status));
 }

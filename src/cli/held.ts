@@ -1,4 +1,4 @@
-/** Who is in the way, in a line; and the line that shows it while we wait. */
+/** Names the holder of a lock, in a line; and shows that line while `run` waits. */
 import { type Lock, LockError, type LockStatus } from "../../mod.ts";
 import { unnamed } from "../record/messages.ts";
 import { isUncertain } from "../inspect/status.ts";
@@ -8,7 +8,7 @@ import { columns, cut, sayRaw } from "./output.ts";
 import { NAME } from "./version.ts";
 import { age, ago, span } from "./words.ts";
 
-/** Who holds a lock, and since when. */
+/** The holder of a lock, and since when. */
 export function byWhom(status: LockStatus): string {
   const { path, state, holder, holders, reason: raw } = status;
   const reason = printable(raw);
@@ -30,7 +30,7 @@ export const howToSettle = ({ path, state, backend }: LockStatus): string =>
     ? `. If no process holds it any more, "${NAME} break ${shown(path)}" removes its PID file`
     : "";
 
-/** So many more are named in the line, by number. */
+/** Maximum number of further holders in the line, each by its PID. */
 const NAMED = 8;
 
 /** The same for a lock that could not be had; it may be free by now. */
@@ -72,7 +72,7 @@ const AT_FIRST = 100, PAUSE = 1000;
 /** Those that end a wait by default: the line goes before we do. */
 const ENDING = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
 
-/** Shows on the terminal who holds the lock and how long we have waited, until the wait is over. */
+/** Shows on the terminal the holder and how long this process has waited, until the wait is over. */
 export async function showing<T>(lock: Lock, name: string, wait: Promise<T>): Promise<T> {
   const began = performance.now();
   let timer: ReturnType<typeof setTimeout>, visible = false;

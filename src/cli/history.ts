@@ -43,7 +43,7 @@ interface Summary {
   readonly crashes: number;
   /** How often it was lost while it was held. */
   readonly lost: number;
-  /** Acquisitions without an end, whose process has it no longer: it died, and nobody has come since who told of it. */
+  /** Acquisitions without an end, whose process has the lock no longer: it died, and no holder has come since to report it. */
   readonly unreleased: readonly LockEvent[];
   readonly longestWait?: LockEvent;
   readonly longestHold?: LockEvent;
@@ -98,7 +98,7 @@ export const history: Command = {
   description: `Shows what the journal of LOCK tells: how often it was acquired, how often its holder died without ` +
     `releasing it, the longest wait and the longest hold, and the last events. ${LOCK_HELP}
 
-A holder that dies tells nobody: a crash counts once the next holder has found it, and until then the acquisition is ` +
+A holder that dies writes no line: a crash counts once the next holder has found it, and until then the acquisition is ` +
     `shown as not released, unless that process has the lock now.
 
 There is a journal only of what was run with "holdfast run --journal", or by a program with the option journal. ` +

@@ -1,4 +1,4 @@
-/** Everyone who keeps a lock, for people: to end one of them frees nothing while another has the open file. */
+/** All processes that keep a lock, for people: to end one of them frees nothing while another has the open file. */
 import type { LockHolder, LockStatus } from "../../mod.ts";
 import { pidPath } from "../backend/entry.ts";
 import { proofOfOwner } from "../inspect/proof.ts";
@@ -51,7 +51,7 @@ export function fileSystemOf({ path, backend }: LockStatus): string | undefined 
   }
 }
 
-/** So many are described, and so many more are named by number. */
+/** Maximum numbers of processes that are described, and of further ones that are named by PID. */
 const DESCRIBED = 4, NAMED = 12;
 
 /** A command takes no more columns than that where several stand in a line. */
@@ -72,8 +72,8 @@ export function holdersHere(status: LockStatus): Keeper[] {
 }
 
 /**
- * Those, and whoever else has the open file of a kernel lock, such as their children: `inspect` searches for them only
- * where the process that took the lock has it no longer.
+ * The holders, and every other process that has the open file of a kernel lock, such as their children. `inspect`
+ * searches for those only if the process that took the lock has it no longer.
  */
 export function keepersOf(status: LockStatus): Keeper[] {
   const found = new Map(holdersHere(status).map((each) => [each.pid, each]));

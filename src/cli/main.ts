@@ -96,7 +96,7 @@ function isProgram(): boolean {
 }
 
 if (isProgram()) {
-  // Node tells of its FFI on the standard error of every run: cron would mail it.
+  // Node warns of its FFI on the standard error of every run: cron would mail it.
   process.removeAllListeners("warning");
   forgetFilesOrEnd();
   main(process.argv.slice(2)).then((status) => process.exit(status), (error) => {

@@ -8,7 +8,7 @@ import { signals } from "../sys/mod.ts";
 import { printable } from "../sys/printable.ts";
 import { NAME, STATUS } from "./version.ts";
 
-/** A full pipe is tried again after so many milliseconds: somebody left it non-blocking. */
+/** Pause before a full pipe is tried again, in milliseconds: another process left it non-blocking. */
 const PAUSE = 5;
 
 function write(fd: number, text: string): void {
@@ -24,7 +24,7 @@ function write(fd: number, text: string): void {
       }
       // A failure to say something changes nothing: a logger that had died kept COMMAND from --signal-on-lost.
       if (fd !== 1) return;
-      // The reader has seen enough (`| head -1`). Without a word, and with the status of those that SIGPIPE ends.
+      // The reader has seen enough (`| head -1`). Without a word, and with the status of a process that SIGPIPE ends.
       if (code === "EPIPE") process.exit(STATUS.signal + signals().SIGPIPE);
       say(`cannot write to standard output: ${reasonOf(error)}`);
       process.exit(STATUS.system);
@@ -32,7 +32,7 @@ function write(fd: number, text: string): void {
   }
 }
 
-/** Writes to standard output; ends the process where nobody reads it. */
+/** Writes to standard output; ends the process if the reader is gone. */
 export const print = (text: string): void => write(1, text);
 
 /** A line on standard error, which a terminal can be trusted with. */
@@ -87,7 +87,7 @@ export function width(text: string): number {
 /** Most characters that are shown a column: a word of 60,000 combining ones takes none, and froze `status`. */
 const CROWD = 8;
 
-/** Cuts text to so many columns, in time that grows with the columns and not with the text. */
+/** Cuts text to a number of columns, in time that grows with the columns and not with the text. */
 export function cut(text: string, columns: number): string {
   if (columns === Infinity) return text;
   let used = 0, end = 0, at = 0, count = 0;

@@ -22,7 +22,7 @@ export const run: Command = {
   description: `Holds LOCK while COMMAND runs, and waits for it first if another has it. ${LOCK_HELP} ` +
     `Options end at LOCK.
 
-COMMAND has the lock itself, as its descriptor 3 (with --no-fork it may be another): if this process is killed, COMMAND still holds it, and nobody else ` +
+COMMAND has the lock itself, as its descriptor 3 (with --no-fork it may be another): if this process is killed, COMMAND still holds it, and no other process ` +
     `gets it before COMMAND has ended. What COMMAND leaves running keeps the lock as well, unless it closes the ` +
     `descriptor; --close does not give it away. TERM, INT, HUP, QUIT, USR1, USR2 and ALRM are passed on to COMMAND, ` +
     `unless the whole process group got them (Ctrl-C, timeout(1), systemd): then COMMAND has them already. Two of a kind less than ` +
@@ -42,9 +42,9 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
       short: "w",
       long: "wait",
       value: "SECONDS",
-      help: "wait no longer than so long, such as 0.5; without it, for ever",
+      help: "how long to wait at most, such as 0.5; without it, for ever",
     },
-    { short: "s", long: "shared", help: "share the lock with others who share it" },
+    { short: "s", long: "shared", help: "share the lock with others that share it" },
     {
       short: "E",
       long: "conflict-exit-code",
@@ -59,7 +59,7 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
       value: "N",
       help: "the soft limit of open files for COMMAND, which the runtime has raised to the hard one",
     },
-    { long: "label", value: "TEXT", help: "text that is shown to whoever finds the lock held" },
+    { long: "label", value: "TEXT", help: "text that is shown to others while the lock is held" },
     { long: "signal-holder", value: "[=TERM]", help: "send the holder a signal, once, and wait for it to end" },
     { long: "signal-on-lost", value: "[=TERM]", help: "send COMMAND a signal if the lock is lost" },
     {
@@ -70,7 +70,7 @@ The exit status is COMMAND's, or 128 and the number of the signal that ended it;
     {
       short: "q",
       long: "quiet",
-      help: "do not say who holds the lock, that its last holder died, or what its file system is",
+      help: "do not name the holder, report that the last one died, or say what the file system is",
     },
     { long: "verbose", help: "say which lock was taken, how, and after how long" },
   ],
@@ -130,7 +130,7 @@ async function acquire(parsed: Parsed, lock: Lock, name: string): Promise<number
   const began = performance.now();
   try {
     if (!lock.tryAcquire()) {
-      const { showing, whoHeld } = await import("./held.ts"); // most of the time nobody is in the way
+      const { showing, whoHeld } = await import("./held.ts"); // most of the time the lock is free
       const wait = lock.acquire({ timeout, ...(signalHolder ? { signalHolder } : {}) });
       const shows = timeout > 0 && !values.quiet && isTerminal(2);
       if (values.verbose && !shows && timeout > 0) say(`waiting for ${shown(name)}, held ${whoHeld(lock)}`);
@@ -207,7 +207,7 @@ async function around(
   else signal.addEventListener("abort", onLoss);
   const end = await child.ended;
   part?.();
-  lock.verify(); // tells of a loss for which there was no time yet
+  lock.verify(); // reports a loss for which there was no time yet
   signal.removeEventListener("abort", onLoss);
   const took = span(performance.now() - began);
   let made = false;

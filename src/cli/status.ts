@@ -1,4 +1,4 @@
-/** `holdfast status` and `holdfast list`: who holds which lock. They take none. */
+/** `holdfast status` and `holdfast list`: show the holder of each lock, and take none. */
 import { existsSync, statSync } from "node:fs";
 import { basename } from "node:path";
 import { Lock, lockDirectory, LockError, type LockStatus, scan } from "../../mod.ts";
@@ -36,7 +36,7 @@ const STATUSES = "The exit status is 0 if every lock is free, 1 if one is held, 
   "without releasing it (stale: it is free), 3 if the owner of one cannot be judged from here, or a holder of it would " +
   'not be seen from here (free? and stale?: in a container, for one; "complete" is false then); the highest of all.';
 
-/** Shorter watches would only take the processor away from those who are watched. */
+/** Shorter watches would only take the processor away from the processes that are watched. */
 const LEAST_PAUSE = 0.1;
 
 /** What a lock is called in what is shown. */
@@ -73,7 +73,7 @@ function keepers(status: LockStatus): readonly Keeper[] {
   return known;
 }
 
-/** What must be known of those who hold it together, stand still, or cannot be named. */
+/** Remarks on holders that hold it together, are stopped, or cannot be named. */
 function aboutHolders(status: LockStatus): string[] {
   const all = keepers(status);
   const goOn = howToGoOn(all);
@@ -104,7 +104,7 @@ function forPeople(statuses: readonly LockStatus[], naming: Naming, room: number
       howToSettle(status)
     }\n`
   );
-  // "free" alone would calm whoever has mistyped the name.
+  // "free" alone would calm a user that has mistyped the name.
   const missing = statuses.filter(({ path, state, backend }) => state === "free" && !backend && !existsSync(path))
     .map(({ path }) => `${shown(naming(path))}: there is no ${whatIsMissing(path)}: ${whyMissing(path)}\n`);
   // More than "free" is to be known: it may not be read, or another program's PID stands in it.
@@ -170,7 +170,7 @@ export const status: Command = {
 
 ${STATUSES}
 
-† marks a process that died; +1, that one more holds the lock, as the COMMAND of "holdfast run" does if that was killed; stopped, one that ` +
+† marks a process that died; +1, that another process holds the lock too, as the COMMAND of "holdfast run" does if that was killed; stopped, one that ` +
     `does nothing until a SIGCONT.`,
   options: OPTIONS,
   async run(args) {
@@ -186,7 +186,7 @@ function isMissing(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false }) === undefined;
   } catch {
-    return false; // EACCES and the like: who lists it says so
+    return false; // EACCES and the like: the listing says so
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * COMMAND as a child: it gets the lock's own descriptor and every signal that
- * is sent to us. So neither of two things happens: that it runs on without the
- * lock when we are killed, or that the lock is held by nobody that works.
+ * is sent to this process. So the lock lasts exactly as long as COMMAND runs,
+ * even after `kill -9` of this process.
  */
 import { reasonOf } from "../sys/errno.ts";
 import { isWindows, signals, system } from "../sys/mod.ts";
@@ -11,7 +11,7 @@ import { type End, launch } from "./launch.ts";
 import { say } from "./output.ts";
 import { STATUS } from "./version.ts";
 
-/** What somebody sends to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
+/** The signals that other processes send to a job to tell it something. Those of the terminal (TSTP, WINCH) come from the kernel to all. */
 export const FORWARDED = [
   "SIGTERM",
   "SIGINT",
@@ -87,7 +87,7 @@ export function cannotExecute(file: string, code: string): number {
   return missing ? STATUS.notFound : STATUS.cannotExecute;
 }
 
-/** The signals that whoever started us has had ignored. Node has forgotten them by now, and shows none. */
+/** The signals that this process was started with as ignored. Node has forgotten them by now, and shows none. */
 function ignoredSignals(): NodeJS.Signals[] {
   const digits = /^SigIgn:\s*([0-9a-f]+)$/m.exec(system().own("status") ?? "")?.[1];
   if (digits === undefined) return []; // not Linux

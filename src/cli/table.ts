@@ -16,7 +16,7 @@ const GAP = "  ";
 /** A last column with less room than that says nothing. */
 const LEAST = 10;
 
-/** Lays rows out in so many columns of a terminal. Columns without any content are left out. */
+/** Lays rows out in a terminal of `room` columns. Columns of the table without any content are left out. */
 export function table<T>(rows: readonly T[], columns: readonly Column<T>[], room: number): string {
   const used = columns.filter(({ cell }) => rows.some((row) => cell(row) !== ""));
   const widths = used.map(({ title, cell }) => Math.max(width(title), ...rows.map((row) => width(cell(row)))));
@@ -48,7 +48,7 @@ function stacked<T>(rows: readonly T[], columns: readonly Column<T>[], room: num
   ).join("");
 }
 
-/** Text in pieces of so many columns. */
+/** Cuts text into pieces of at most `columns` columns. */
 function chunks(text: string, columns: number): string[] {
   const pieces = [""];
   let used = 0;

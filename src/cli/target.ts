@@ -62,7 +62,7 @@ export function lockName(path: string): string {
 export const whatIsMissing = (path: string): string =>
   existsSync(dirname(path)) ? shown(path) : `directory ${shown(dirname(path))}`;
 
-/** What may be wrong where no file of a lock is there: whoever has mistyped a name is not calmed by "free". */
+/** What may be wrong where a lock has no file: "free" must not calm a user that has mistyped its name. */
 export function whyMissing(path: string): string {
   if (lockName(path) === path) return "it was never locked, or its path is another";
   const users = preference("HOLDFAST_DIR")

@@ -1,9 +1,9 @@
-/** What a journal does not tell the end of: the holder has it now, or died and nobody has come since. */
+/** Acquisitions of which a journal has no end: the holder has the lock now, or died, and no holder has come since. */
 import { Lock, LockError, type LockHolder, type LockStatus } from "../../mod.ts";
 import type { LockEvent } from "../events/event.ts";
 import { system } from "../sys/mod.ts";
 
-/** The acquisitions that were neither released nor lost, and that nobody has found stale; the oldest first. */
+/** The acquisitions that were neither released, lost, nor found stale; the oldest first. */
 export function unended(all: readonly LockEvent[]): LockEvent[] {
   const open: LockEvent[] = [];
   for (const each of all) {
@@ -12,7 +12,7 @@ export function unended(all: readonly LockEvent[]): LockEvent[] {
       continue;
     }
     const { pid, host } = each.event === "stale" ? each.holder ?? each : each;
-    // A torn record tells of no host.
+    // A torn record has no host.
     const i = open.findLastIndex((begun) =>
       begun.pid === pid && (host === undefined || begun.host === host) && begun.path === each.path
     );
@@ -27,7 +27,7 @@ export function holdsNow(path: string): (event: LockEvent) => boolean {
   try {
     status = Lock.inspect(path);
   } catch (error) {
-    if (!(error instanceof LockError)) throw error; // it cannot be told: then it was not released so far
+    if (!(error instanceof LockError)) throw error; // not known: then it was not released so far
   }
   const held = status?.state === "held" || status?.state === "unknown";
   const own = system().self().host;

@@ -25,7 +25,7 @@ export async function acquire(state: State, options: AcquireOptions, scoped: boo
   if (state.enterAgain()) return granted(state);
   // Its own `run` around it would have to end first, and cannot.
   if (state.hold && isUnder((hold) => hold === state.hold)) throw deadlockError(path);
-  // It must not queue behind those who wait for its own task: one try now, which finds out whether it may share.
+  // It must not queue behind waiters that wait for its own task: one try now, which finds out whether it may share.
   if (isUnderLockOf(path)) {
     if (!butNotForItself(path, attempt(state, scoped))) return granted(state);
   }
@@ -110,7 +110,7 @@ function butNotForItself(path: string, refusal: Refusal | undefined): Refusal | 
   return refusal;
 }
 
-/** What was granted right now; but `onStale`, or who listens to events, may have released it. */
+/** What was granted right now; but `onStale`, or a listener to events, may have released it. */
 function granted(state: State): Hold {
   if (!state.hold) throw state.lost ?? releasedError(state.path);
   return state.hold;

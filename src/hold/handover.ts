@@ -9,10 +9,10 @@ import { isThisProcess, whyNotIdentified } from "../record/identity.ts";
 import type { InTheWay } from "../record/in_the_way.ts";
 import { type System, SystemError } from "../sys/contract.ts";
 
-/** A holder that was refused a signal for so long, in milliseconds, will not do better: it may have come a moment ago. */
+/** How long a holder may stay unverified before the wait ends, in milliseconds: it may have come a moment ago. */
 const PATIENCE = 1_000;
 
-/** To find out who holds it may cost as much as many tries: not more often, in milliseconds. */
+/** Shortest time between two searches for the holder, in milliseconds: one may cost as much as many tries. */
 const PAUSE = 20;
 
 /** Why a process must not be signalled as the holder; undefined if it may. */
@@ -20,7 +20,7 @@ export function whyNotToSignal(sys: System, inTheWay: InTheWay): string | undefi
   const { holder, fileSystem, doubt, here, proof } = inTheWay;
   const self = sys.self();
   if (here || isThisProcess(sys, inTheWay)) return "it is this very process";
-  if (!holder) return doubt ?? "nobody can be named";
+  if (!holder) return doubt ?? "no process can be named";
   if (doubt) return doubt;
   if (holder.nonce === undefined) return "it left no record of this library, so it cannot be verified";
   const unknown = whyNotIdentified(sys, holder, fileSystem);
@@ -28,7 +28,7 @@ export function whyNotToSignal(sys: System, inTheWay: InTheWay): string | undefi
   // Last, so that as little time as can be is left for the number to become another process's.
   const { startTime, uid } = sys.look(holder.pid) ?? {};
   if (startTime !== holder.startTime) return `process ${holder.pid} cannot be looked at`;
-  if (uid === undefined || self.uid === undefined) return "its user cannot be told";
+  if (uid === undefined || self.uid === undefined) return "its user is not known";
   if (uid !== self.uid) return `it belongs to another user (uid ${uid}, and this process is ${self.uid}'s)`;
   if (proof === true) return undefined;
   return `that it holds the lock is not proven: ${proof ?? "nothing shows it"}`;
@@ -67,7 +67,7 @@ export class HandOver {
       reason = answer instanceof SystemError ? answer.message : `there is no process ${holder.pid}`;
     }
     if (now - (this.#since ??= now) < PATIENCE) return;
-    throw notSignalledError(this.#path, this.#signal, inTheWay, reason ?? "nobody can be named");
+    throw notSignalledError(this.#path, this.#signal, inTheWay, reason ?? "no process can be named");
   }
 
   /** What to add to the message when the time is up. */

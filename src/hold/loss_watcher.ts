@@ -1,25 +1,25 @@
 /**
- * Notices that a held lock was lost: its file is watched, and asked about every
- * so often where no event tells (a directory that was renamed, a network file
+ * Notices that a held lock was lost: its file is watched, and checked every
+ * five seconds, for where no event tells (a directory that was renamed, a network file
  * system). One timer for all; it keeps no process alive.
  */
 import type { Hold } from "../backend/contract.ts";
 import { timers } from "../sys/builtin.ts"; // older Deno's own cannot be unref'd
 import { watchFile } from "../wait/watch.ts";
 
-/** A hold is asked about so often, in milliseconds. */
+/** Time between two checks of a hold, in milliseconds. */
 const PERIOD = 5_000;
 
-/** A hold that is as short, in milliseconds, is not worth a watcher. */
+/** Age from which a hold is watched, in milliseconds: a shorter one is not worth a watcher. */
 const YOUNG = 100;
 
 /**
- * After so many events that meant nothing the watcher rests until the next
- * round: some runtimes tell of every process that opens and closes the file.
+ * Maximum number of events without a loss. After that the watcher rests until
+ * the next round: some runtimes report every process that opens and closes the file.
  */
 const NOISE = 20;
 
-/** So many watchers at once: a system has a few hundred for all programs (inotify(7)). */
+/** Maximum number of watchers: a system has a few hundred for all programs (inotify(7)). Other holds are checked by the timer. */
 const WATCHERS = 64;
 
 /** Asks whether a hold is still held and does what has to be done. */

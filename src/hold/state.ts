@@ -24,7 +24,7 @@ const losses = new WeakMap<Hold, LockLostError>();
 export class State {
   readonly path: string;
   readonly settings: Settings;
-  /** Finds out who is in the way. */
+  /** Finds the holder that is in the way. */
   readonly describe: Describe;
   /** What a back end is asked at each try. */
   readonly request: Request;
@@ -35,7 +35,7 @@ export class State {
   #unwatch = (): void => {};
   /** Emits that it is released, once. */
   #part = (): void => {};
-  /** How it was lost, until somebody is told or it is acquired again. */
+  /** How it was lost, until the caller is told or it is acquired again. */
   lost: LockLostError | undefined;
   #controller: AbortController | undefined;
   /** How often the hold was acquired: more than once only if reentrant. */
@@ -136,7 +136,7 @@ export class State {
     this.#unwatch();
   }
 
-  /** It is no longer held, and nobody released it. Whoever is told may acquire it again at once. */
+  /** It is no longer held, without a release. A listener that is told may acquire it again at once. */
   #lose(hold: Hold, since: number, reason: string): LockLostError {
     const error = lostError(this.path, reason);
     losses.set(hold, error);
@@ -191,7 +191,7 @@ export class State {
     throw error;
   }
 
-  /** The error of one who releases what is not held: it may have been lost, and then is told of that, once. */
+  /** The error for a release of what is not held: if it was lost, that is reported, once. */
   #notHeld(): Error {
     const error = this.lost ?? notHeldError(this.path);
     this.lost = undefined;
@@ -205,10 +205,10 @@ export class State {
     this.#runs++;
   }
 
-  /** Gives back what was granted. A failure on top of the function's own has that one as its cause: neither is lost. */
+  /** Gives back what was granted. A second failure has the function's own as its cause: neither is lost. */
   leave(granted: Hold, failure?: unknown): unknown {
     try {
-      // Not if somebody else holds by now, nor what `fn` has released itself. Runs may end in any order.
+      // Not if another task holds it by now, nor what `fn` has released itself. Runs may end in any order.
       if (this.hold === granted && this.#depth > --this.#runs) this.release();
       const lost = losses.get(granted);
       if (lost && this.lost === lost) this.lost = undefined; // told now

@@ -1,4 +1,4 @@
-/** Who is in the way of a lock that was refused. */
+/** Describes the holder of a lock that was refused, for a message or a signal. */
 import type { Entry, Refusal } from "../backend/contract.ts";
 import type { InTheWay } from "../record/in_the_way.ts";
 import { BY_US, inspectKernel } from "./inspect.ts";
@@ -10,7 +10,7 @@ import { proofOfLock, proofOfOwner } from "./proof.ts";
 import { inPlace, type LockStatus, viewOf } from "./status.ts";
 import { type System, SystemError } from "../sys/contract.ts";
 
-/** Finds out who is in the way of the lock at a path. */
+/** Finds the holder that a refusal met at a path. */
 export function describe(sys: System, given: string, refusal: Refusal): InTheWay {
   if (refusal.here) return { here: true };
   const path = sys.resolveParents(given);

@@ -1,8 +1,8 @@
 /**
- * Who has a kernel lock. `/proc/locks` names who took it, and that may be nobody
- * any more: a lock belongs to the open file, which a child can have inherited
- * and keep (leveldb#623), and which the flock(1) command locks for another.
- * What a process has open, `/proc/PID/fdinfo` tells.
+ * Finds the holders of a kernel lock. `/proc/locks` names the process that took it,
+ * which may have ended: a lock belongs to the open file, which a child can have
+ * inherited and keep (leveldb#623), and which the flock(1) command locks for
+ * another process. `/proc/PID/fdinfo` tells what a process has open.
  */
 import { isElsewhere, judgeNumber, type ProcessState } from "../record/owner.ts";
 import { LockHolder } from "../record/record.ts";
@@ -10,7 +10,7 @@ import { isSameFile, type KernelLock, LockTable } from "../sys/locks.ts";
 import type { FileStat, System } from "../sys/contract.ts";
 import { whyThreadIsDead } from "../record/owner_thread.ts";
 
-/** So long, in milliseconds, all processes are searched for a file: a machine may have a hundred thousand open. */
+/** How long all processes are searched for a file, in milliseconds: a machine may have a hundred thousand open. */
 const BUDGET = 1_000;
 
 /** What is known of the holders of one file. */
@@ -112,7 +112,7 @@ function holderOf(
   if (alive && recorded?.pid === pid && (isRecorded || isWorkers())) return { found: [recorded] };
   const named = (process: number): LockHolder => {
     const { command, startTime, uid } = sys.look(process) ?? {};
-    // What the dead taker's record says of the hold is true of whoever inherited it.
+    // What the dead taker's record says of the hold is true of the process that inherited it.
     const { label, acquiredAt } = recorded?.pid === pid ? recorded : { label: undefined, acquiredAt: undefined };
     return new LockHolder({ pid: process, command, startTime, uid, mode, label, acquiredAt });
   };
@@ -128,8 +128,8 @@ function holderOf(
       remark: `which files pid ${pid} has open cannot be seen from here (another user's?), so a child may have it`,
     };
   }
-  // Taken by flock(1) for the process that its record names. Not where that one's files are hidden: any user who may
-  // write the file can name it (ssh-agent, which hides its own, was sent a SIGTERM).
+  // Taken by flock(1) for the process that its record names. Not where the files of that process are hidden: any user with the right
+  // to write the file can name it (ssh-agent, which hides its own, was sent a SIGTERM).
   const recordedHasIt = isRecorded ? hasIt(recorded.pid) : false;
   if (isRecorded && recordedHasIt) return { found: [recorded] };
   if (!isStill(lock)) return { found: [], gone: true };
@@ -146,8 +146,8 @@ function holderOf(
   const all = (sys.all() ?? []).sort((a, b) => Number(a < pid) - Number(b < pid) || a - b);
   const { keepers, late } = search(all, hasIt);
   if (keepers.length > 0) {
-    return { found: keepers.map(named), remark: `${gone}: whoever has the same open file keeps it${record}` };
+    return { found: keepers.map(named), remark: `${gone}: a process that has the same open file keeps it${record}` };
   }
   const why = late ? "was not found in time" : "cannot be seen from here";
-  return { found: [], unseen: true, remark: `${gone}; who has the same open file ${why}${record}` };
+  return { found: [], unseen: true, remark: `${gone}; the process that has the same open file ${why}${record}` };
 }

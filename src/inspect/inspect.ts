@@ -1,4 +1,4 @@
-/** Who holds a lock, without ever taking it. Reads, and changes nothing. */
+/** Finds the holders of a lock, without ever taking it. Reads, and changes nothing. */
 import { pidPath, readEntry } from "../backend/entry.ts";
 import { systemFailure } from "../record/errors.ts";
 import { holdersOf } from "./holders.ts";
@@ -45,10 +45,10 @@ export function inspectPidFile(sys: System, path: string): LockStatus | undefine
 const READINGS = 5;
 
 /**
- * A lock that is held exclusively without a record may be one of ours that is
- * about to be released: whose files are looked at only after so many readings.
- * For whoever reads `/proc/PID/fdinfo` keeps the file open for that instant, and
- * the lock with it: 1 of 600,000 tries beside 10,000 looks was refused by nobody.
+ * Number of readings before the files of a process are looked at, if its
+ * exclusive lock has no record: it may be one of ours, about to be released.
+ * A reader of `/proc/PID/fdinfo` keeps the file open for that instant, and the
+ * lock with it: beside 10,000 looks, 1 of 600,000 tries was refused on a free lock.
  */
 const SETTLED = 2;
 
@@ -61,7 +61,7 @@ export const FREE = "the kernel shows no lock on it";
 
 /** Why a lock is held whose file is kept from being read: on Windows, and by an SMB server. */
 const KEPT = "its content is locked, as a runtime without --allow-ffi locks the whole file on Windows, and a Worker";
-const KEPT_BY_SERVER = "its SMB server lets nobody read it, as it does while another mount or host has it locked";
+const KEPT_BY_SERVER = "its SMB server refuses every reader, as it does while another mount or host has it locked";
 
 /** What a record of this thread has in common with it, known or not. */
 const OWN_FACTS = ["pid", "thread", "startTime", "bootId", "pidNamespace"] as const;
@@ -136,7 +136,8 @@ export function judgeKernel(
   const lessee = table?.lessee(stat);
   if (lessee !== undefined || hidden === "leased") {
     const who = lessee === undefined ? "another program" : `pid ${lessee}`;
-    const reason = `${who} has a lease on it (a Samba or NFS server?), and is asked to end that when somebody opens it`;
+    const reason =
+      `${who} has a lease on it (a Samba or NFS server?), and is asked to end that when another program opens it`;
     return { ...unnamed, state: "held", reason };
   }
   // Of an SMB mount's files the kernel lists what is locked through the same mount alone.
@@ -190,12 +191,12 @@ function heldByKernel(
   const [{ mode }] = locks;
   const author = recorded && judge(recorded, sys, sys.fileSystem(path)).state;
   const { holders, remarks, changed, complete } = holdersOf(sys, locks, stat, recorded, author);
-  // Whoever took it lives and has it no longer, and nobody else has it: released since.
+  // The process that took it lives and has it no longer, and no other has it: released since.
   if (holders.length === 0 && (changed || locks.every(({ pid }) => pid > 0 && sys.exists(pid) !== "gone"))) {
     return undefined;
   }
   const what = mode === "shared" ? `${locks.length} shared lock${locks.length > 1 ? "s" : ""}` : "an exclusive lock";
-  // Not of a flock(1) that took it for another, which nobody has ever seen.
+  // Not of a flock(1) that took it for another process: no user has seen its PID.
   const takers = locks.map(({ pid }) => pid).filter((taker) => holders.some(({ pid }) => pid === taker)).join(", ");
   const shows = `the kernel shows ${what} on it${takers && `, taken by pid ${takers}`}`;
   // Beside an exclusive lock there is no other that could be missing from the list.

@@ -1,6 +1,7 @@
 /**
- * Whether the process that a record names is its lock's holder. A record is a claim: whoever may write the file can
- * make it. Only a proven holder is signalled, and no one is told to end another.
+ * Whether the process that a record names is its lock's holder. A record is a claim: each user
+ * with the right to write the file can make it. Only a proven holder is signalled, or named to a person as the process
+ * to end.
  */
 import { hasLockOf } from "./holders.ts";
 import { pidPath, readContent } from "../backend/entry.ts";
@@ -31,7 +32,7 @@ export function proofOfLock(sys: System, path: string, { pid }: Pick<LockHolder,
 
 /**
  * Whether the process that a lock's PID file names made it: the record fits that process, and no other user can have
- * written it. Anybody can find out the start time of a process, and the rest of what a record says.
+ * written it. Any user can find out the start time of a process, and the rest of what a record says.
  */
 export function proofOfOwner(sys: System, path: string, holder: LockHolder): Proof {
   const file = pidPath(path);

@@ -1,4 +1,4 @@
-/** Every lock in a directory, and who holds it. Reads, and changes nothing. */
+/** Finds every lock in a directory, and its holders. Reads, and changes nothing. */
 import { nodePath } from "../sys/builtin.ts";
 import { reasonOf, systemFailure } from "../record/errors.ts";
 import { explain, explainList } from "../record/explain.ts";
@@ -14,14 +14,14 @@ import { NONCED } from "../sys/primitives.ts";
 import { type System, SystemError } from "../sys/contract.ts";
 
 /**
- * The status of every lock in a directory, in the order of their paths; not in
- * the directories below it. Never takes a lock, and changes nothing.
+ * Lists the locks in a directory and their status, in the order of their paths; not
+ * those in directories below it. Never takes a lock, and changes nothing.
  *
  * A file is a lock if its name ends in `.lock`, if a record stands in it or a
  * PID file with one beside it, or if the kernel lists a flock(2) on it. Other
  * files are left out.
  *
- * Guaranteed: files and processes that vanish meanwhile disturb nothing. Not
+ * Guaranteed: files and processes that vanish meanwhile cause no error. Not
  * guaranteed: that all states are of one moment. A lock that cannot be read, or
  * whose name is not UTF-8, is `"unknown"`, with the reason.
  *
@@ -34,8 +34,8 @@ import { type System, SystemError } from "../sys/contract.ts";
  *
  * @param directory The directory, or its file URL.
  * @returns The locks; none if there is none.
- * @throws {LockError} if the directory cannot be listed, such as `ENOENT`, `ENOTDIR`, `EACCES`.
- * @throws {TypeError} if it is not a path.
+ * @throws {LockError} If the directory cannot be listed, such as `ENOENT`, `ENOTDIR`, `EACCES`.
+ * @throws {TypeError} If it is not a path.
  */
 export function scan(directory: string | URL): LockStatus[] {
   return scanDirectory(remembering(system()), resolveDirectory(directory, mayAskDirectory));

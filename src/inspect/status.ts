@@ -1,4 +1,4 @@
-/** What `inspect` and `scan` answer, and how what is known from two sides is put together. */
+/** What `inspect` and `scan` answer, and how the kernel's answer and the PID file's become one. */
 import type { LockBackend, LockMode } from "../record/options.ts";
 import { placeOf } from "../record/place.ts";
 import type { LockHolder } from "../record/record.ts";
@@ -10,38 +10,38 @@ export interface LockStatus {
   readonly path: string;
   /**
    * `"free"`; `"held"`; `"stale"`: free, and its last holder died without
-   * releasing it; `"unknown"`: it may be held, and this process cannot tell.
-   * Where `/proc/locks` cannot be read (Deno without `--allow-ffi`, not Linux),
-   * the state is judged by the record alone, and `reason` says so.
+   * releasing it; `"unknown"`: it may be held, and this process cannot find out.
+   * If `/proc/locks` cannot be read (Deno without `--allow-ffi`, not Linux), the
+   * state comes from the record alone, and `reason` says so.
    *
    * The trap: `"free"` and `"stale"` are certain only if `complete` is true.
    */
   readonly state: "free" | "held" | "stale" | "unknown";
   /**
-   * Whether every holder would be seen from here. If not, `holders` may lack
-   * some, a lock that is `"free"` or `"stale"` may be held, and `reason` says why:
+   * Whether this process can see every holder. If not, `holders` may lack some, a
+   * lock that is `"free"` or `"stale"` may be held, and `reason` says why:
    * this process is in a PID namespace of its own (a container), `/proc/locks`
    * or a process's files may not be read, or the file is not known to be on a
-   * local disk. True of a lock that this process holds exclusively: it has no
-   * other holder, unless two mounts or hosts may both be granted it.
+   * local disk. `true` of a lock that this process holds exclusively: it has no
+   * other holder, unless the kernel can grant it by two mounts or on two hosts.
    */
   readonly complete: boolean;
-  /** What holds it, or held it last. */
+  /** The kind of lock by which it is held, or was held last. */
   readonly backend?: LockBackend;
   /** How it is held. */
   readonly mode?: LockMode;
-  /** Who holds it, or held it last: the first of `holders`. */
+  /** The holder, or the last one: the first of `holders`. */
   readonly holder?: LockHolder;
   /**
    * `true`: a record may stand in the file, and this process cannot read it. On Windows that is so while a Deno without
    * `--allow-ffi`, or a Worker of any Deno, holds the lock: it keeps the whole file locked.
    */
   readonly unread?: true;
-  /** All of them: a shared lock may have many, and so may one whose descriptor was inherited. */
+  /** All holders: a shared lock may have many, and so may a lock whose descriptor was inherited. */
   readonly holders: readonly LockHolder[];
   /**
-   * How many processes wait for it in the kernel (flock(1), Python). Those that
-   * poll, as this library does, are not seen. Left out where the kernel does not say.
+   * Number of processes that wait for it in the kernel (flock(1), Python). A waiter
+   * that polls, as this library does, is not counted. Left out if the kernel does not say.
    */
   readonly waiters?: number;
   /** Why the state is what it is, in words. */
@@ -85,7 +85,7 @@ export function inPlace(status: LockStatus, view: View | undefined): LockStatus 
   if (!view) return status;
   const { state, complete, mode, backend, reason } = status;
   const isAlone = state === "held" && mode === "exclusive" && backend === "flock" && !view.both;
-  // Where there is no file nobody holds it, wherever that is.
+  // A file that does not exist has no holder, on any file system.
   const all = complete && (isAlone || reason === NO_FILE);
   const why = complete && !all ? `; ${view.hides}` : "";
   return { ...status, complete: all, reason: `${reason}${view.where}${why}` };

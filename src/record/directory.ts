@@ -6,11 +6,11 @@ import { env, system } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
 import { SystemError } from "../sys/contract.ts";
 
-/** Nobody else may look in, or plant files. */
+/** Mode of the lock directory: no other user may list it, or plant files. */
 export const DIRECTORY_MODE = 0o700;
 
 /**
- * Where `Lock.named` keeps its files: `$HOLDFAST_DIR`; as root
+ * Returns the directory of `Lock.named`: `$HOLDFAST_DIR`; as root
  * `/var/lib/holdfast`; else `$XDG_STATE_HOME/holdfast` or
  * `~/.local/state/holdfast`, on macOS `~/Library/Application Support/holdfast`,
  * on Windows `%LOCALAPPDATA%\holdfast`.
@@ -32,7 +32,7 @@ export const DIRECTORY_MODE = 0o700;
  * ```
  *
  * @returns Its path, absolute.
- * @throws {LockError} if it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server) in UTF-8, or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
+ * @throws {LockError} If it is not known: `EINVAL` where `HOLDFAST_DIR` is not an absolute path (on Windows with a drive or server) in UTF-8, or neither it nor `HOME` (`LOCALAPPDATA`) is set; `EACCES` where Deno may not read them (`--allow-env=HOLDFAST_DIR,XDG_STATE_HOME,HOME` and `--allow-sys=uid`; on Windows `--allow-env=HOLDFAST_DIR,LOCALAPPDATA`).
  */
 export function lockDirectory(): string {
   try {
@@ -45,7 +45,7 @@ export function lockDirectory(): string {
   }
 }
 
-/** What cannot be told is not guessed: in another directory it would be another lock. */
+/** Resolves the directory, and guesses nothing: in another directory it would be another lock. */
 function resolveDirectory(): string {
   const given = env("HOLDFAST_DIR");
   if (given !== undefined) return absolute("HOLDFAST_DIR", given);

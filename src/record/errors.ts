@@ -37,7 +37,7 @@ export class LockError extends Error {
 export class LockHeldError extends LockError {
   /** The class's name. */
   override name = "LockHeldError";
-  /** Who holds it, where that is known. */
+  /** The holder, if it is known. */
   readonly holder: LockHolder | undefined;
 
   /** Made by the library. */

@@ -7,7 +7,7 @@ import { type FileStat, type FileSystem, type System, SystemError } from "../sys
 /** What an open answers where the file may not be written but perhaps be read. */
 export const NOT_WRITABLE = new Set(["EACCES", "EPERM", "EROFS", "ETXTBSY"]);
 
-/** Whom somebody who is refused can turn to. */
+/** Advice to a user that is refused. */
 const ASK = "; its owner can allow that";
 
 /** Without the errno's name, which every message has once, and without the call and the path of the runtimes' own words. */
@@ -19,7 +19,7 @@ const bare = ({ code, message }: SystemError): string =>
 const isDenied = ({ code, message }: SystemError): boolean =>
   code === "EACCES" && !isWindows() && /permission denied/i.test(message);
 
-/** Who is denied what; or else what the system said. */
+/** Which user is denied what; or else what the system said. */
 function denial(sys: System, error: SystemError, what: string): string {
   const { uid } = sys.self();
   return isDenied(error) ? `this user${uid === undefined ? "" : ` (uid ${uid})`} may not ${what}` : bare(error);

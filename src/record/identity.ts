@@ -13,7 +13,7 @@ export function whyNotIdentified(sys: System, holder: LockHolder, fileSystem?: s
   for (const name of ["startTime", "bootId", "pidNamespace", "host"] as const) {
     if (holder[name] === undefined) return `its record has no ${name}, so it cannot be verified`;
     // The start time was compared with the process' own.
-    if (name !== "startTime" && self[name] === undefined) return `the ${name} of this process cannot be told`;
+    if (name !== "startTime" && self[name] === undefined) return `the ${name} of this process is not known`;
   }
   return undefined;
 }

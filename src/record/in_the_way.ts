@@ -1,10 +1,10 @@
-/** Who holds a lock that was refused, as far as it is known: what messages and signals go by. */
+/** The holder of a lock that was refused, as far as it is known: what messages and signals go by. */
 import type { LockHolder } from "./record.ts";
 
 /** That a process has a lock: `true`, or why it is not proven, in words. */
 export type Proof = true | string;
 
-/** Who is in the way. */
+/** The holder that is in the way. */
 export interface InTheWay {
   /** Where that is known. */
   readonly holder?: LockHolder;
@@ -12,7 +12,7 @@ export interface InTheWay {
   readonly fileSystem?: string;
   /** It may have left a record, which cannot be read. */
   readonly unread?: boolean;
-  /** How many hold it beside that one. */
+  /** How many other processes hold it too. */
   readonly others?: number;
   /** The very Lock object that asks. */
   readonly here?: boolean;

@@ -1,4 +1,4 @@
-/** What a user reads at 3 a.m.: who holds it, since when, and what to do. */
+/** The messages that a user reads at 3 a.m.: the holder, since when, and what to do. */
 import { LockDeadlockError, LockHeldError, LockLostError, LockNotHeldError, LockTimeoutError } from "./errors.ts";
 import type { InTheWay, Named } from "./in_the_way.ts";
 import type { LockOptions } from "./options.ts";
@@ -32,7 +32,7 @@ export function timeoutError(path: string, timeout: number, inTheWay: InTheWay, 
   );
 }
 
-/** A person who is told to end a process must be told of the right one: only where it is proven to have the lock. */
+/** Advice names a process to end only if that is proven to have the lock: a person may follow it. */
 function advice(path: string, { holder, doubt, breakable, proof }: InTheWay): string {
   if (doubt) {
     const how = breakable
@@ -95,7 +95,7 @@ export function reportStale(path: string, holder: LockHolder, onStale: LockOptio
   else warn(`the last holder of ${quote(path)} died without releasing it: ${holder}; this process has taken over`);
 }
 
-/** Another program's PID file was locked, and its owner lives: nobody died, but the number is gone. */
+/** Another program's PID file was locked, and its owner lives: there was no death, but the number is gone. */
 export function warnOfNumber(path: string, { pid, reason }: Named): void {
   if (pid === process.pid) return; // a daemon's own
   warn(
@@ -109,6 +109,6 @@ export function warn(words: string): void {
   try {
     console.error(`holdfast: ${printable(words)}`);
   } catch {
-    // Nobody can be told, and the job that makes room must not be stopped by that.
+    // There is no way to report it, and the job that makes room must not be stopped by that.
   }
 }

@@ -3,7 +3,7 @@ import type { LockHolder } from "./record.ts";
 import { resolvePath, show } from "./path.ts";
 import { signals } from "../sys/mod.ts";
 
-/** How a lock is held: alone, or together with others who hold it shared. */
+/** How a lock is held: alone, or together with other shared holders. */
 export type LockMode = "exclusive" | "shared";
 
 /** Which kind of lock holds: the kernel's, or a PID file. */
@@ -12,48 +12,49 @@ export type LockBackend = "flock" | "pidfile";
 /** Options of a lock. */
 export interface LockOptions {
   /**
-   * `"exclusive"` (default): nobody else holds the lock. `"shared"`: others may
-   * hold it shared at the same time, and nobody exclusively; the kernel lock only.
+   * `"exclusive"` (default): there is no other holder. `"shared"`: there may be
+   * other shared holders, and no exclusive one; the kernel lock only.
    */
   mode?: LockMode;
   /**
-   * `"auto"` (default): the kernel lock, and a PID file where the runtime or the
-   * file system has none. `"flock"`: the kernel lock, or LockUnsupportedError.
+   * `"auto"` (default): the kernel lock, or a PID file if the runtime or the
+   * file system has no kernel lock. `"flock"`: the kernel lock, or LockUnsupportedError.
    * `"pidfile"`: the PID file.
    */
   backend?: "auto" | LockBackend;
   /**
-   * Where the lock file may lie. Through FUSE and some network mounts two
-   * processes may both be granted a lock, each by a mount of its own, without an
-   * error. `"warn"` (default): the first lock there writes a line to standard
-   * error. `"local"`: only on a local disk, as statfs(2) tells it; on FUSE, NFS,
-   * SMB, 9p and the like, or where it cannot be told (not Linux; a rare one; Deno without
-   * `--allow-ffi` or `--allow-sys=statfs`), LockUnsupportedError. `"any"`: anywhere.
+   * Which file systems the lock file may be on. Through FUSE and some network
+   * mounts two processes can both get a lock, each by a mount of its own, without
+   * an error. `"warn"` (default): the first lock there writes a line to standard
+   * error. `"local"`: only a local disk, as statfs(2) tells it. FUSE, NFS, SMB, 9p
+   * and the like, and a file system that is not recognised (not Linux; a rare one;
+   * Deno without `--allow-ffi` or `--allow-sys=statfs`), are a LockUnsupportedError.
+   * `"any"`: all of them.
    */
   fileSystem?: "warn" | "local" | "any";
   /**
    * `true`: this object may be acquired again while it is held, and must be
-   * released as often. In `run` only the task that runs may, so that another
+   * released as often. Within `run` only its own task may acquire it again: another
    * task that shares the object waits. `false` (default): a nested `run` is a
    * LockDeadlockError.
    */
   reentrant?: boolean;
-  /** Permission bits of a lock file, PID file or journal that has to be made, less the umask: `0o644` unless given. None on Windows. */
+  /** Permission bits of a lock file, PID file or journal that has to be made, less the umask. Default: `0o644`. No effect on Windows. */
   fileMode?: number;
-  /** Text for people, shown to whoever finds the lock held; at most 200 characters. */
+  /** Text for people, shown in messages about the held lock; at most 200 characters. */
   label?: string;
   /**
-   * Called with the last holder where that one died without releasing, after
-   * the lock was acquired. Without it, one line on standard error says so. What
-   * it throws is thrown by the call that acquired, and the lock is released.
+   * Called after the lock was acquired, if the last holder died without releasing
+   * it, with that holder. Without `onStale`, one line on standard error says so.
+   * What it throws is thrown by the call that acquired, and the lock is released.
    */
   onStale?: (holder: LockHolder) => void;
   /**
-   * `true`: whenever the lock is acquired, released, found stale or lost, a line
-   * is written to `P.journal`, beside the lock file; a path or file URL: to that
-   * file. `history` of `@holdfast/lock/journal` reads it. A journal that cannot be
-   * written stops no lock: its first failure is told on standard error. `false`
-   * (default): none.
+   * `true`: each time the lock is acquired, released, found stale or lost, it writes
+   * a line to `P.journal`, beside the lock file `P`. A path or file URL: to that
+   * file. `history` of `@holdfast/lock/journal` reads it. If the journal cannot be
+   * written, the lock works all the same, and the first failure is reported on
+   * standard error. `false` (default): no journal.
    */
   journal?: boolean | string | URL;
 }
@@ -65,14 +66,17 @@ export interface AcquireOptions {
   /** Ends the wait when it aborts. It counts only until the lock is granted. */
   signal?: AbortSignal;
   /**
-   * Asks the holder to hand the lock over: this signal, such as `"SIGTERM"`, is
-   * sent to it, once, and then the wait goes on. Only to a holder that is
-   * verified: the process of its record, by its number and start time, of this
-   * user, host, boot and PID namespace, whose open files show the lock
-   * (`/proc/PID/fdinfo`). A PID file must be on a local disk, and no other user
-   * may be able to write it or a directory on the way to it. A holder that stays
-   * unverified for a second is not signalled, and the wait ends with
-   * LockHeldError, which says why.
+   * Asks the holder to hand the lock over: sends it this signal, such as `"SIGTERM"`,
+   * once, and goes on waiting.
+   *
+   * Guaranteed: only a verified holder is signalled. That is the process of the
+   * record, by PID and start time, of this user, host, boot and PID namespace, whose
+   * open files show the lock (`/proc/PID/fdinfo`). A PID file must be on a local
+   * disk, and no other user may be able to write it or a directory on the way to it.
+   * If the holder is not verified within a second, it is not signalled, and the wait
+   * ends with a LockHeldError that says why.
+   *
+   * Not guaranteed: that the holder obeys, or that no other waiter is faster.
    */
   signalHolder?: string;
 }

@@ -2,11 +2,11 @@
  * Is a record's owner alive, dead or unknown. Unknown is never stolen from.
  *
  * A PID is a number in one table of processes: that of one PID namespace of one kernel. So the first question is
- * whether the owner's table is this process's. Two facts agree only if both are known: a fact that one side does not
- * know neither agrees nor differs, and where it matters the verdict is "unknown". (A reader that did not know its own
+ * whether the owner's table is this process's. Two facts agree only if both are known: a fact that is unknown to
+ * one side neither agrees nor differs, and where it matters the verdict is "unknown". (A reader that did not know its own
  * namespace took a living owner in another container for dead, and there were two holders.)
  *
- * The rules, of which the first that answers wins:
+ * The rules, of which the first that answers wins (docs/protocol.md has them too):
  *
  * 1. Nothing says where the owner lives, as in another program's PID file: its number is judged (rules 5 to 9).
  * 2. Another boot id of a host of the same name: dead, if one kernel after another had the file, so that the first must
@@ -41,7 +41,7 @@ export interface ProcessState {
 
 const verdict = (state: ProcessState["state"], reason: string): ProcessState => ({ state, reason });
 
-/** For the person who has to settle what cannot be settled from here. */
+/** For a person, to settle what cannot be settled from here. */
 const howToTell = (pid: number) => `"ps -o pid,lstart,args -p ${pid}" shows whether it lives`;
 
 type Fact = string | undefined;
@@ -57,7 +57,7 @@ const sameNamespace = (a: Fact, b: Fact): boolean => agree(a, b) && a !== JAIL;
 
 /**
  * Judges the owner that a record names. `fileSystem`: what the record lies on, as this process sees it
- * (`sys.fileSystem`); undefined where that cannot be told.
+ * (`sys.fileSystem`); undefined if that is not known.
  */
 export function judge(owner: HolderFields, processes: Processes, fileSystem?: string): ProcessState {
   const { pid, startTime, uid } = owner;
@@ -77,7 +77,7 @@ export function judge(owner: HolderFields, processes: Processes, fileSystem?: st
   if (byNumber.state === "dead") return byNumber;
   const why = differ(owner.timeNamespace, self.timeNamespace)
     ? "it started in another time namespace"
-    : "whether it started in this time namespace cannot be told";
+    : "whether it started in this time namespace is not known";
   return verdict("unknown", `${why}; where it was started, ${howToTell(pid)}`);
 }
 
@@ -94,7 +94,7 @@ function wasRestarted(owner: HolderFields, self: Identity, isLocal: boolean): bo
   return differ(owner.bootId, self.bootId) && isLocal &&
     [owner, self].every(({ pidNamespace }) => pidNamespace === INITIAL_PID_NAMESPACE) &&
     agree(owner.host, self.host) &&
-    // A record of the kernel back end does not say what its writer saw. There the kernel's lock decides who holds it.
+    // A record of the kernel back end does not say what its writer saw. There the kernel's lock decides.
     (owner.fileSystem === undefined || owner.fileSystem === "local");
 }
 
@@ -138,7 +138,7 @@ function whyNotHere(owner: HolderFields, self: Identity, processes: Processes): 
     ? `this process does not know its own ${NAMES[here]} (it takes --allow-ffi?), so it cannot judge another one`
     : elsewhere
     ? `its record has no ${elsewhere} (written without --allow-ffi?)`
-    : "both run in a jail, and whether it is the same one cannot be told";
+    : "both run in a jail, and whether it is the same jail is not known";
   return `${why}; where it runs, ${howToTell(owner.pid)}`;
 }
 
@@ -188,7 +188,7 @@ export function judgeWithoutLock(owner: HolderFields, processes: Processes, file
 }
 
 /**
- * Whether a process is alive, and why that is so.
+ * Tells whether a process is alive, and why.
  *
  * Sees through what fools `kill(pid, 0)` alone: a zombie and a thread's id are
  * `"dead"`, and so is, if `startTime` is given, a process that merely has the
@@ -207,8 +207,8 @@ export function judgeWithoutLock(owner: HolderFields, processes: Processes, file
  * @param pid Process id: a whole number from 1 to 2147483647. Others are groups of processes to kill(2), so they are refused.
  * @param startTime The process's start time, as a record or `/proc/PID/stat` field 22 has it.
  * @returns The verdict.
- * @throws {TypeError} if `pid` is not a number, or `startTime` not a string.
- * @throws {RangeError} if it is not a process id.
+ * @throws {TypeError} If `pid` is not a number, or `startTime` not a string.
+ * @throws {RangeError} If it is not a process id.
  */
 export function processState(pid: number, startTime?: string): ProcessState {
   if (typeof pid !== "number") {

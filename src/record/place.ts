@@ -1,7 +1,7 @@
 /**
  * Which file system a lock file lies on. Through some of them two processes can
  * both be granted a lock, by two mounts or on two hosts, and neither gets an
- * error: no code can make a lock safe there, so its user is told.
+ * error. No code can make a lock safe there, so its user is told.
  */
 import { nodePath } from "../sys/builtin.ts";
 import { warn } from "./messages.ts";
@@ -16,7 +16,7 @@ export interface Place extends Reach {
   readonly where: string;
 }
 
-/** undefined: it is a local disk. `"unknown"`: it cannot be told here. */
+/** undefined: it is a local disk. `"unknown"`: the system does not say. */
 export function placeOf(sys: System, path: string): Place | "unknown" | undefined {
   // There may be no file yet; and its directory may be a symlink. Not before it is needed: Deno takes 7 ms to load node:path.
   const directory = () => `${nodePath().dirname(path)}/.`;
@@ -27,7 +27,7 @@ export function placeOf(sys: System, path: string): Place | "unknown" | undefine
   const stat = look(sys, path) ?? look(sys, directory());
   const mount = stat && mountOn(path, stat, sys.mounts() ?? "");
   if (mount && /^fuseblk(?:$|\.)/.test(mount.type)) return undefined; // ntfs-3g: a disk of this machine, mounted once
-  // A type that nobody here has heard of is what the number says, and not local for that.
+  // A type that is in no table here is what the number says, and is not local.
   const reach = reachOf(mount?.type ?? type, mount?.options) ?? reachOf(type, mount?.options);
   return reach && { where: mount ? describeMount(mount) : type, ...reach };
 }
@@ -38,19 +38,19 @@ export function whyNotLocal(sys: System, path: string): string | undefined {
   if (place === undefined) return undefined;
   if (place !== "unknown") return `it is on ${place.where}, which is no local disk: ${place.words}`;
   const directory = nodePath().dirname(path);
-  // That is the user's problem, then: the try would say so, unless somebody makes it meanwhile.
+  // That is the user's problem, then: the try would say so, unless another process makes it meanwhile.
   if (!sys.stat(directory)) throw new SystemError("ENOENT", `its directory ${quote(directory)} does not exist`);
   if (!isWindows()) sys.stat(`${directory}/.`); // throws where it is no directory, or may not be entered
-  return "that it is on a local disk cannot be told here: it takes Linux, one of its common file systems, and " +
+  return "whether it is on a local disk is not known here: that takes Linux, one of its common file systems, and " +
     "permission for statfs(2) where a runtime has permissions (--allow-ffi or --allow-sys=statfs)";
 }
 
-/** So many files are remembered. */
+/** Maximum number of files that are remembered. */
 const FILES = 64;
-/** Files that were looked at, by their identities, for at a path another may be mounted; and places that were told of. */
+/** Files that were looked at, by identity, because another can be mounted at the same path; and places that were reported. */
 const seen = new Set<string>(), told = new Set<string>();
 
-/** After a lock was taken: tells on standard error, once for each mount, where another may be granted it as well. */
+/** Warns on standard error, once for each mount, after a lock was taken where a second process may be granted it too. */
 export function warnOfPlace(sys: System, given: string, identity: string): void {
   if (seen.has(identity)) return;
   if (seen.size >= FILES) seen.clear();

@@ -1,7 +1,7 @@
 /**
  * The record: what stands in a lock file. Encode, parse, describe; pure.
  *
- * Two lines: the PID, as in every PID file; then JSON with the rest.
+ * Two lines: the PID, as in every PID file; then JSON with the rest. docs/protocol.md has each field.
  */
 import { printable, quote } from "../sys/printable.ts";
 
@@ -58,7 +58,7 @@ const TEXT_FIELDS = [
   "label",
 ] as const;
 
-/** Who holds a lock, or held it. `String(holder)` is a phrase for people. */
+/** A process that holds a lock, or held it. `String(holder)` is a phrase for people. */
 export class LockHolder implements HolderFields {
   /** Process id. */
   declare readonly pid: number;
@@ -117,7 +117,7 @@ export type Content =
   | { readonly kind: "record"; readonly holder: LockHolder }
   /** A record of ours that was cut or torn: of its writer only the PID is left. */
   | { readonly kind: "damaged"; readonly holder: LockHolder }
-  /** Somebody's data: never changed. */
+  /** A user's data: never changed. */
   | { readonly kind: "foreign" };
 
 /** The PID, where nothing else stands there that a holder says of itself: another program's PID file. */

@@ -15,12 +15,12 @@ const GROUP_AND_OTHERS = 0o022, STICKY = 0o1000;
  * Why others can change the file at a path, or why that cannot be seen; undefined if only this user and root can.
  * `stat` is the file's own. The path is absolute.
  *
- * The group's write bit counts as another user: it may be an ACL's mask, and who is in a group cannot be asked here.
+ * The group's write bit counts as another user: it may be an ACL's mask, and the members of a group cannot be asked for here.
  */
 export function whoElseMayChange(sys: System, path: string, stat: FileStat): string | undefined {
   const { uid } = sys.self();
   if (uid === undefined) return "the user of this process is not known";
-  // Elsewhere another host, or the mount's own program, decides who may write, and shows what modes it likes.
+  // Elsewhere another host, or the mount's own program, decides on the right to write, and shows what modes it likes.
   if (placeOf(sys, path) !== undefined) return `${quote(path)} is not known to be on a local disk`;
   if (stat.uid !== uid) return `${quote(path)} belongs to ${named(stat.uid)}`;
   if (isWritable(stat)) return `${quote(path)} can be written by other users: ${modeOf(stat)}`;
@@ -60,7 +60,7 @@ function whyNotTheWay(sys: System, parts: string[], uid: number): string | undef
   return "there are too many symlinks on the way to it";
 }
 
-/** `last`: the file is in this one. In a sticky directory above it nobody else can move what is not theirs. */
+/** `last`: the file is in this one. In a sticky directory above it no other user can move this user's files. */
 function whyNotDirectory(sys: System, directory: string, uid: number, last: boolean): string | undefined {
   const stat = sys.stat(directory);
   if (stat?.uid !== 0 && stat?.uid !== uid) return `the directory ${quote(directory)} belongs to ${named(stat?.uid)}`;

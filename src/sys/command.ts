@@ -224,7 +224,7 @@ export function bindCommandCalls(platform: string, library: string, bind: Bind, 
     defaultSignals() {
       // All three runtimes ignore the first, two the second; where our caller ignores the third, waitpid(2) fails.
       for (const signal of [SIGPIPE, SIGXFSZ, SIGCHLD]) libc.signal(signal, SIG_DFL);
-      // Node starts a debugger on it. Where it is ignored, the one who started us wanted that.
+      // Node starts a debugger on it. Where it is ignored, the parent process wanted that.
       if (Number(libc.signal(SIGUSR1, SIG_DFL)) === SIG_IGN) libc.signal(SIGUSR1, SIG_IGN);
     },
     pipe() {

@@ -30,7 +30,7 @@ export interface FileStat {
   readonly changed: number;
   /** Its owner. Left out where the system has none, as Windows. */
   readonly uid?: number;
-  /** Who may do what: the bits of `chmod(2)`. With an ACL the group's are its mask. Left out as `uid`. */
+  /** Permission bits of `chmod(2)`. With an ACL the group's are its mask. Left out as `uid`. */
   readonly mode?: number;
 }
 
@@ -39,7 +39,7 @@ export type Access = "make" | "create" | "write" | "read";
 
 /**
  * What came of a try. Contention is `"held"`; every other failure throws, but `"denied"`, which is EACCES: an SMB mount
- * says so that it is held, and a security policy that nobody may lock there. Which, the file system tells (`open.ts`).
+ * means by it that the lock is held, and a security policy that it denies every lock. The file system tells which (`open.ts`).
  */
 export type FlockAnswer = "locked" | "held" | "denied";
 

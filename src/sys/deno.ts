@@ -127,10 +127,10 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
   const lstat = (path: string) => retryOnEintr(() => look(path));
   return openAsItStands(path, MAKING[access], {
     lstat,
-    // `!` as above
     open: (how) =>
       fsFile(
         retryOnEintr(() =>
+          // `!` as above
           deno!.openSync(path, { read: true, write, ...(how === "new" && { createNew: true, mode }) })
         ),
       ),

@@ -44,10 +44,10 @@ export function preference(name: string): string | undefined {
 const FILES = ["", ".development", ".production", ".test"].flatMap((kind) => [`.env${kind}`, `.env${kind}.local`]);
 
 /**
- * Takes out of `process.env` what the runtime put there unasked. A `.env` of the current directory, which may be anybody's,
+ * Takes out of `process.env` what the runtime put there unasked. A `.env` of the current directory, which may be any user's,
  * set HOLDFAST_DIR, and one job ran twice at once; and LD_PRELOAD, and root ran planted code.
  *
- * @throws {SystemError} if there is such a file, and what was given cannot be known.
+ * @throws {SystemError} If there is such a file, and what was given cannot be known.
  */
 export function forgetFiles(): void {
   const { readsFiles } = thisRuntime();

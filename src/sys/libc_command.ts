@@ -12,7 +12,7 @@ export const COMMAND_SYMBOLS = {
   dup2: { parameters: ["i32", "i32"], result: "i32" }, // int from, int to
   execvp: { parameters: ["buffer", "buffer"], result: "i32" }, // const char *file, char *const argv[]
   // int fd, int cmd, ... : variadic. As three plain parameters it is right on Linux; elsewhere only for
-  // a cmd that takes no third (Apple arm64 looks for that one on the stack).
+  // a cmd that takes no third (Apple arm64 looks for a third on the stack).
   fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" },
   fileno: { parameters: ["pointer"], result: "i32" }, // FILE *stream
   getpgid: { parameters: ["i32"], result: "i32" }, // pid_t pid

@@ -59,7 +59,7 @@ class Stat implements FileStat {
   }
 }
 
-/** So many encoded paths are remembered: a lock's own are the same at every try. */
+/** Maximum number of encoded paths that are remembered: a lock's own are the same at every try. */
 const PATHS = 64;
 
 /**

@@ -3,7 +3,7 @@ import type { FileStat } from "./contract.ts";
 
 /** A kernel lock as `/proc/locks` shows it. */
 export interface KernelLock {
-  /** Who took it: perhaps gone by now, with a child keeping the descriptor. */
+  /** The process that took it: perhaps gone by now, with a child keeping the descriptor. */
   readonly pid: number;
   readonly mode: "exclusive" | "shared";
 }
@@ -51,7 +51,7 @@ export class LockTable {
   /** `text` as of `/proc/locks`, `mounts` as of `/proc/self/mountinfo`. */
   constructor(text: string, mounts?: string) {
     this.#mounts = mounts;
-    // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF, and who waits: 1: -> FLOCK …
+    // 1: FLOCK  ADVISORY  WRITE 4711 fd:00:2146371 0 EOF, and of a waiter: 1: -> FLOCK …
     const pattern =
       /^\d+: ( *-> )?(FLOCK|POSIX|LEASE|DELEG) +\S+ +(READ|WRITE|UNLCK) +(-?\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) /gm;
     for (const [, waits, origin, kind, pid, major, minor, inode] of text.matchAll(pattern)) {
@@ -88,7 +88,7 @@ export class LockTable {
     return new Set(this.#on(stat, true).filter(({ waits }) => waits).map(({ pid }) => pid)).size;
   }
 
-  /** Who has a lease on a file, or has had it and is asked to end it. */
+  /** The process that has a lease on a file, or that is asked to end it. */
   lessee(stat: FileStat): number | undefined {
     return this.#on(stat, true).find(({ origin }) => LEASES.has(origin))?.pid;
   }

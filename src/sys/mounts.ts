@@ -17,7 +17,7 @@ export interface Mount {
   readonly options: readonly string[];
 }
 
-/** Such as `fuse.sshfs (me@host:/srv) at /mnt`. Whoever may mount by FUSE chooses the words, not root alone. */
+/** Such as `fuse.sshfs (me@host:/srv) at /mnt`. Each user that may mount by FUSE chooses the words, not root alone. */
 export const describeMount = ({ type, source, at }: Mount): string => printable(`${type} (${source}) at ${at}`);
 
 /** Blanks and the like stand there as octal numbers. */
@@ -60,7 +60,7 @@ export function mountOn(path: string, stat: FileStat, mountinfo: string): Mount 
 export interface Reach {
   /** In words. */
   readonly words: string;
-  /** Whether two who see the same file through two mounts, or on two hosts, may both be granted it, and neither is told. */
+  /** Whether two processes, by two mounts or on two hosts, may both be granted it, and neither is told. */
   readonly both: boolean;
 }
 
@@ -94,7 +94,7 @@ const REACH: readonly (readonly [type: RegExp, reach: (options: readonly string[
     /^9p$/,
     () =>
       both(
-        "a directory that another system serves, such as a virtual machine's host: whether that one and other guests are excluded depends on the server, and some (QEMU's) accept every lock",
+        "a directory that another system serves, such as a virtual machine's host: whether the host and other guests are excluded depends on the server, and some (QEMU's) accept every lock",
       ),
   ],
   [

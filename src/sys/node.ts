@@ -89,7 +89,7 @@ function flockBy(command: string): Flock {
 function locked(fd: number): boolean {
   try {
     // As bytes: with an encoding Node aborts where close(2) fails (ReadFileUtf8 in its node_file.cc).
-    // On 9p Linux makes a lock of fcntl(2) of it. What this very open file has, nobody else can have taken.
+    // On 9p Linux makes a lock of fcntl(2) of it. What this very open file has, no other can have taken.
     return /^lock:.*\s(?:FLOCK|POSIX)\s/m.test(String(fs().readFileSync(`/proc/self/fdinfo/${fd}`)));
   } catch {
     return true; // no /proc here: the command's word is all there is

@@ -116,8 +116,8 @@ export function parsePs(line: string, platform: string): ProcessLook | undefined
 /**
  * What ESRCH means on FreeBSD, which says it of processes that it hides, too: those outside of a jail, and other users'
  * where `security.bsd.see_other_uids` is 0 (security(7)). A process of one's own user, in one's own jail, is never
- * hidden, nor is any from root. Process 1 is root's, and there for as long as the machine runs: who cannot see that
- * may not see others.
+ * hidden, nor is any from root. Process 1 is root's, and there for as long as the machine runs: a process that
+ * cannot see it may not see others.
  */
 export function unseen(
   owner: number | undefined,

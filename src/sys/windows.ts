@@ -34,7 +34,7 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
   const kernel = typeof loaded === "string" ? undefined : loaded;
   const processes = kernel ? windowsProcesses(kernel) : runtimeProcesses(runtime);
   const fallback = "openLock" in runtime.fallback();
-  // Not by FFI in a Worker, where that can be helped: nobody closes what kernel32 opened when it is terminated.
+  // Not by FFI in a Worker, where that can be helped: what kernel32 opened stays open when the Worker is terminated.
   const files = runtime.isMainThread() || !fallback ? kernel : undefined;
   const because = typeof loaded === "string" ? loaded : "a Worker's files are to be closed when it is terminated";
   let self: Identity | undefined;
@@ -53,7 +53,7 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     look: processes.look,
     signal: processes.signal,
     resolveParents: filePath,
-    // There is no documented way to learn who has a lock, or a file open, but to ask for it.
+    // There is no documented way to learn which process has a lock, or a file open, but to try.
     own: () => undefined,
     mounts: () => undefined,
     fileSystem: () => undefined,

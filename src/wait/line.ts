@@ -50,7 +50,7 @@ const WATCH_AFTER = 5;
  */
 const YIELD = 2;
 
-/** The paths that this thread last got after a wait, and when it gave them up. */
+/** The paths that this thread last got after a wait, and when it released them. */
 const contended = () => perThread("contended", () => new Map<string, number>());
 
 /** The lines of this thread, by path: waiters of two copies of the library stand in one line. */
@@ -62,7 +62,7 @@ function yieldAfterContention(path: string): number {
   return released === undefined ? 0 : Math.max(released + YIELD - performance.now(), 0);
 }
 
-/** Remembers whether others wanted a path too, if not for ever. */
+/** Remembers whether other processes wanted a path too, for a while. */
 function remember(path: string, wasContended: boolean): void {
   const paths = contended();
   if (paths.size > 1000) paths.clear();
@@ -83,7 +83,7 @@ class Line {
     return this.#places.length === 0;
   }
 
-  /** Those whose try can be granted: the first one, the first reader, and those whose reentrant object holds the lock. */
+  /** The waiters whose try can be granted: the first one, the first reader, and each whose reentrant object holds the lock. */
   #front(): Place[] {
     const front: Place[] = [];
     let first = false, reader = false;
@@ -131,7 +131,7 @@ class Line {
     }
   }
 
-  /** Those at the front try now. */
+  /** The waiters at the front try now. */
   wake(): void {
     for (const { waiter, wake } of this.#front()) {
       waiter.wait.wake();

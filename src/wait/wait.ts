@@ -2,8 +2,8 @@
  * How long a waiter waits: deadline, back-off, abort. Pure; its clock is handed
  * in, and so is what wakes it.
  *
- * A release clears the record, which the kernel tells whoever watches the file,
- * in 1 to 5 ms. A poll that is a part of the time waited so far is as prompt as
+ * A release clears the record, and the kernel reports that to each watcher of the
+ * file, in 1 to 5 ms. A poll that is a part of the time waited so far is as prompt as
  * that for the first second, and costs little: 1 ms apart at first, 30 ms in the
  * end, which is for holders that died, of which no file system tells.
  */
@@ -20,7 +20,7 @@ const SHORTEST = 1, LONGEST = 30;
 /** A pause is this part of the time waited so far: no try comes late by more. */
 const PART = 1 / 150;
 
-/** So long after a wake-up, in milliseconds, the lock is about to be free or is fought for. */
+/** How long after a wake-up the lock is about to be free or is fought for, in milliseconds. */
 const LIVELY = 10;
 
 /** One wait. */

@@ -1,4 +1,4 @@
-/** Tells when something happens to a file. It never keeps the process alive, and may be deaf: whoever waits polls too. */
+/** Tells when something happens to a file. It never keeps the process alive, and may miss events: a waiter polls too. */
 import { watchFile as watch } from "../sys/mod.ts";
 
 /** Watches a file until closed; undefined where it cannot be watched. */

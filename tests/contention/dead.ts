@@ -58,7 +58,7 @@ export function plant(path: string, old: OldFile, links: number, dead: readonly 
     damaged: random.pick(["", text.slice(0, text.length >> 1), "\xff\xfe\x00 noise"]),
   }[old];
   writeFileSync(`${path}.pid`, content, { flag: "wx" });
-  if (old !== "record") { // PROTOCOL.md: what stands for the nonce where there is none
+  if (old !== "record") { // docs/protocol.md: what stands for the nonce where there is none
     const { ino, ctimeNs } = statSync(`${path}.pid`, { bigint: true });
     nonce = `ino-${ino}-${ctimeNs / 1_000_000_000n}${old === "damaged" ? "" : `-${owner.pid}`}`;
   }

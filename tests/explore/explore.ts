@@ -218,7 +218,7 @@ export function explore(backends: Backends, scenario: Scenario): Report {
       Object.entries(world.files).some(([name, inode]) =>
         name.startsWith(`${PATH}.pid`) && !name.includes("tmp-") && world.inodes[inode].text === ""
       );
-    if (damaged) return undefined; // where hard links are refused it is a person who settles that (PROTOCOL.md)
+    if (damaged) return undefined; // where hard links are refused it is a person who settles that (docs/protocol.md)
     const newcomer = kinds.length;
     const sorts = new Map([...kinds].map((kind, i) => [kind + homes[i], { kind, home: homes[i] }]));
     for (const { kind, home } of sorts.values()) {

@@ -70,15 +70,15 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp }> = {
   },
   "a PID of 0": {
     edits: [["record/record.ts", "/^[1-9][0-9]{0,9}$/", "/^[0-9]{1,10}$/"]],
-    found: /parse\(\) says (?:record|damaged), PROTOCOL.md foreign/,
+    found: /parse\(\) says (?:record|damaged), docs\/protocol.md foreign/,
   },
   "a record that is read without its last byte": {
     edits: [["record/record.ts", 'rest.length === 1 && rest[0] === "" && ', ""]],
-    found: /parse\(\) says record, PROTOCOL.md damaged/,
+    found: /parse\(\) says record, docs\/protocol.md damaged/,
   },
   "a nonce of any text": {
     edits: [["record/record.ts", "&& /^[0-9a-f]{32}$/.test(nonce)", ""]],
-    found: /parse\(\) says record, PROTOCOL.md damaged/,
+    found: /parse\(\) says record, docs\/protocol.md damaged/,
   },
   "a label that is cut": {
     edits: [[
@@ -106,7 +106,7 @@ const FAULTS: Record<string, { edits: Edit[]; found: RegExp }> = {
   },
   "a thread is taken for a process": {
     edits: [["record/owner.ts", "found.threadGroup !== undefined && found.threadGroup !== pid", "false"]],
-    found: /inspect\(\) says held, PROTOCOL.md stale|refused by a dead owner/,
+    found: /inspect\(\) says held, docs\/protocol.md stale|refused by a dead owner/,
   },
   "foreign content is overwritten": {
     edits: [["backend/announce.ts", ' || content.kind === "foreign"', ""]],

@@ -118,7 +118,7 @@ test("self() says on FreeBSD whether it is in a jail, whose processes are not th
   assertEquals(judge(owner, host).state, "dead");
   // Two jails may have one host name, and neither shows the other's processes.
   assertEquals(judge({ ...owner, pidNamespace: "jail" }, jail).state, "unknown");
-  assertMatch(judge({ ...owner, pidNamespace: "jail" }, jail).reason, /whether it is the same one cannot be told/);
+  assertMatch(judge({ ...owner, pidNamespace: "jail" }, jail).reason, /whether it is the same jail is not known/);
   // No boot is known there, and none is asked for; the host and whether it is a jail are.
   for (const unknown of ["host", "pidNamespace"]) {
     assertEquals(judge({ ...owner, nonce: "1", [unknown]: undefined }, host).state, "unknown");

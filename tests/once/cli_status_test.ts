@@ -351,7 +351,7 @@ test("holdfast doctor warns of a directory that anybody may write, and ends with
   chmodSync(open, 0o777);
   const { out, code } = await holdfast(place, "bun", ["doctor", open]);
   assertEquals(code, 1);
-  assertMatch(out, /warning permissions\n {2}\S+ has mode 0777[^→]*anybody may delete[^→]*→/);
+  assertMatch(out, /warning permissions\n {2}\S+ has mode 0777[^→]*any user may delete[^→]*→/);
   const none = await holdfast(place, "bun", ["doctor", place.path("none/a.lock")]);
   assertEquals(none.code, 2);
   assertMatch(none.out, /error +directory\n {2}\S+ does not exist\n {2}→ mkdir -p /);

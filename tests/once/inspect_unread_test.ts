@@ -33,7 +33,7 @@ test("inspect() takes a file on SMB that can be opened and not be read for held,
   const held = inspectPath(unread("cifs"), path());
   assertEquals([held.state, held.backend, held.mode, held.holders], ["held", "flock", "exclusive", []], held.reason);
   assertEquals([held.unread, describe(unread("cifs"), path(), { token: undefined }).unread], [true, true]);
-  assertMatch(held.reason, /its SMB server lets nobody read it, as it does while another mount or host has it locked/);
+  assertMatch(held.reason, /its SMB server refuses every reader, as it does while another mount or host has it locked/);
   for (const fileSystem of ["local", "nfs", undefined]) {
     const { state, holders, unread: isUnread, reason } = inspectPath(unread(fileSystem), path());
     assertEquals([state, holders, isUnread], ["unknown", [], true], reason);

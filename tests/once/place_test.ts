@@ -124,7 +124,7 @@ test("acquire() tells once that a FUSE mount keeps its locks to itself, as inspe
     assertEquals(existsSync(path("real/local.lock")), false, "it was made all the same");
     const lines = await errorsOf(agent);
     if (kind === "deno-no-ffi") { // it may not ask
-      assertMatch(refused.message, /cannot be told here: .*--allow-sys=statfs/);
+      assertMatch(refused.message, /is not known here: .*--allow-sys=statfs/);
       assertEquals(lines, []);
       continue;
     }

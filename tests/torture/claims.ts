@@ -3,7 +3,7 @@
 /** The claim, word for word, and what attacks it: parts of the torture first, then other tests. */
 export const CLAIMS: readonly (readonly [claim: string, attackers: readonly string[]])[] = [
   [
-    "While one holds the lock exclusively, nobody else does: of Deno, Bun, Node, flock(1), Python, in any pair",
+    "An exclusive lock has one holder at a time, among Deno, Bun, Node, flock(1) and Python, in any pair",
     ["soak", "deliberate", "places", "faults", "tests/once/matrix_test.ts"],
   ],
   [

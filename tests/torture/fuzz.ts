@@ -1,4 +1,4 @@
-/** Part 4: lock files and PID files that nobody should have written, in three runtimes, against PROTOCOL.md. */
+/** Part 4: lock files and PID files that nobody should have written, in three runtimes, against docs/protocol.md. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -170,7 +170,7 @@ function section(seed: number, { cases }: Amount, { results, failures, seconds }
     title: "Fuzz: files that nobody should have written",
     notes: [
       `${cases} files of seed ${seed}, made of real records and bare PIDs, in ${seconds.toFixed()} s. Each goes through ` +
-      "parse() in every runtime, which must say what PROTOCOL.md says, by a second reading of it that shares no code, " +
+      "parse() in every runtime, which must say what docs/protocol.md says, by a second reading of it that shares no code, " +
       "and the same in all of them; and in one of the runtimes through inspect(), tryAcquire() and acquire() with both " +
       "back ends, as a lock file, a PID file or the link of a takeover.",
       "Demanded: no error but a LockError; a living owner is never robbed; foreign content stays to the byte; inspect() " +

@@ -384,7 +384,7 @@ if (kernel) {
     const other = open(path, 0);
     const error = failure(() => new Lock(path).tryAcquire());
     assert.equal(error.code, "EBUSY");
-    assert.match(error.message, /another program has it open and shares it with nobody/);
+    assert.match(error.message, /another program has it open and does not share it/);
     raw.CloseHandle(other);
     const lock = new Lock(path);
     assert.equal(lock.tryAcquire(), true);

@@ -1,4 +1,4 @@
-/** Who deletes files there: systemd-tmpfiles by its rules (tmpfiles.d(5)), and whoever clears /tmp. */
+/** What deletes files there: systemd-tmpfiles by its rules (tmpfiles.d(5)), and whatever clears /tmp. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Finding, ok, warning } from "./finding.ts";
@@ -74,7 +74,7 @@ function covers(pattern: string, path: string): boolean {
 
 const LONG_HELD =
   "a lock file is as old as the last time that it was taken: a lock that is held for longer loses its file, and is then two locks; " +
-  "use the lock directory (a plain name for LOCK), or another that nobody cleans";
+  "use the lock directory (a plain name for LOCK), or another that no cleaner works in";
 
 /** What is to be said of a file in this directory. */
 export function judgeCleaners(path: string, { rules, kept } = cleaningRules()): Finding {

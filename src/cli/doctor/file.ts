@@ -37,7 +37,7 @@ export function judgeFile(path: string): { finding: Finding; usable: boolean } {
   }
 }
 
-/** The kernel is asked about a file that may not be opened, too: that it is free is no help to whoever cannot lock it. */
+/** Asks the kernel about a file that may not be opened, too: a free lock is no help to a user without the right to lock it. */
 function whyNotOpened(path: string): string | undefined {
   const sys = system();
   try {

@@ -8,7 +8,7 @@ const OTHER_HOSTS = "use a directory on a local disk unless several hosts have t
 export function judgeMount(mount: Mount | undefined): Finding {
   const about = "file system";
   if (!mount) {
-    return warning(about, "it cannot be told (there is no /proc/self/mountinfo here)", "see that it is a local disk");
+    return warning(about, "it is not known (there is no /proc/self/mountinfo here)", "see that it is a local disk");
   }
   const where = describeMount(mount);
   const reach = reachOf(mount.type, mount.options);

@@ -1,4 +1,4 @@
-/** Who may do what in a directory: make lock files, and delete them. */
+/** Which users may make lock files in a directory, and delete them. */
 import { accessSync, constants, statSync } from "node:fs";
 import { isWindows } from "../../sys/mod.ts";
 import { shown } from "../../sys/printable.ts";
@@ -22,7 +22,7 @@ export const mayMakeFiles = (directory: string): boolean => may(directory, const
 /** Whether this user may use what is in it. On Windows a directory has no such right that is ever missing. */
 export const mayEnter = (directory: string): boolean => isWindows() || may(directory, constants.X_OK);
 
-/** Who may delete files there: a deleted lock file is two locks. */
+/** Which users may delete files there: a deleted lock file is two locks. */
 export function judgeRights(directory: string): Finding[] {
   if (isWindows()) return []; // it has access control lists; the mode that a runtime shows is made up
   const { mode, uid } = statSync(directory);
@@ -43,8 +43,8 @@ export function judgeRights(directory: string): Finding[] {
     found.push(warning(
       ABOUT,
       sticky
-        ? `${what}: anybody may make a lock's file there first, and hold it`
-        : `${what}: anybody may delete a lock's file there, and so have two hold the lock`,
+        ? `${what}: any user may make a lock's file there first, and hold it`
+        : `${what}: any user may delete a lock's file there, and so have two hold the lock`,
       // Never a chmod of /tmp: it is to be as it is.
       sticky
         ? "use a directory that only those who lock may write to, such as the lock directory"

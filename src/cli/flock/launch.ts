@@ -23,7 +23,7 @@ export interface Ended {
   readonly message?: string;
 }
 
-/** Starts the command and waits for it. Whoever kills us with SIGKILL leaves it the lock, unless `close`. */
+/** Starts the command and waits for it. A SIGKILL of this process leaves the command the lock, unless `close`. */
 export function run(calls: CommandCalls, argv: readonly ByteString[], fd: number, close: boolean): Ended {
   calls.passOn();
   const pid = startProgram(calls, argv, close ? {} : { fd, at: lowestFree(calls) });

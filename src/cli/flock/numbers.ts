@@ -1,6 +1,6 @@
 /**
  * Numbers as util-linux reads them, which is as C does: strtoimax(3), strtold(3),
- * and sizes such as `10K`. A number that does not fit is told from one that is none.
+ * and sizes such as `10K`. A number that does not fit is another error than a text that is no number.
  */
 
 /** Why a text is no number: it is none, or none that fits. */

@@ -37,7 +37,7 @@ function openFile(calls: CommandCalls, path: ByteString, how: How): number | Sys
     if (how !== "r" && found instanceof SystemError && found.code === "EISDIR") return calls.open(path, "r");
     if (how !== "r" || !(found instanceof SystemError) || found.code !== "ENOENT") return found;
     const made = calls.open(path, "a+");
-    // Made by another user since, who lets us read it only: again.
+    // Another user has made it since, and lets us read it only: again.
     if (made instanceof SystemError && made.code === "EACCES" && attempt === 0) continue;
     return made;
   }

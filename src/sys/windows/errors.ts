@@ -39,7 +39,7 @@ export const WINDOWS: Record<number, string> = {
   1392: "EIO", // ERROR_FILE_CORRUPT
   1450: "ENOMEM", // ERROR_NO_SYSTEM_RESOURCES
   1816: "EDQUOT", // ERROR_NOT_ENOUGH_QUOTA
-  1920: "EACCES", // ERROR_CANT_ACCESS_FILE: a reparse point that nobody can follow
+  1920: "EACCES", // ERROR_CANT_ACCESS_FILE: a reparse point that cannot be followed
   1921: "ELOOP", // ERROR_CANT_RESOLVE_FILENAME
 };
 

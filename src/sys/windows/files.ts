@@ -73,10 +73,10 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
   const all = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 
   /**
-   * Without FILE_SHARE_DELETE, so that nobody deletes or renames the file while
+   * Without FILE_SHARE_DELETE, so that no process deletes or renames the file while
    * it is held or waited for: "…other processes cannot open the file or device
-   * if they request delete access" (CreateFileW). Who has it open like that
-   * already (a scanner, FILE_FLAG_DELETE_ON_CLOSE) is let be.
+   * if they request delete access" (CreateFileW). A program that has it open
+   * like that already (a scanner, FILE_FLAG_DELETE_ON_CLOSE) is let be.
    */
   const openForLock = (path: string, rights: number, disposition: number): number | Win32Failure => {
     const handle = create(path, rights, FILE_SHARE_READ | FILE_SHARE_WRITE, disposition);
@@ -197,7 +197,7 @@ export function windowsFiles(kernel: Kernel32, permits: Permits): WindowsFiles {
       if (kind === "symlink") throw isReparsePoint(path);
       if (kind === "directory") throw new SystemError("EISDIR", `${quote(path)} is a directory`);
       const violated = handle.number === ERROR_SHARING_VIOLATION;
-      throw handle.toError(violated ? "another program has it open and shares it with nobody" : "");
+      throw handle.toError(violated ? "another program has it open and does not share it" : "");
     },
     openRead(path) {
       allow("read", path);

@@ -9,8 +9,8 @@ const LOCKFILE_FAIL_IMMEDIATELY = 1, LOCKFILE_EXCLUSIVE_LOCK = 2;
  * The one byte that is locked: 2^62, beyond all content, for what is locked
  * others can neither read nor write ("Locking and Unlocking Byte Ranges in
  * Files"; not so in Wine 8, which lets them). "Locking a region that goes beyond
- * the current end-of-file position is not an error" (LockFileEx). Whoever locks
- * a file as a whole (Rust, Go, a Deno without FFI) locks this byte too.
+ * the current end-of-file position is not an error" (LockFileEx). A program that
+ * locks a file as a whole (Rust, Go, a Deno without FFI) locks this byte too.
  */
 export const LOCKED_BYTE = 2n ** 62n;
 

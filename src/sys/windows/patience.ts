@@ -1,8 +1,8 @@
 /**
  * What stands in the way of a file on Windows for a moment only: "The DeleteFile function marks a file for deletion on
  * close … Subsequent calls to CreateFile to open the file fail with ERROR_ACCESS_DENIED" (DeleteFile; not so in
- * Wine 8, which opens it again), and whoever reads a record has it open for an instant; a scanner that shares a file
- * with nobody for a little longer.
+ * Wine 8, which opens it again), and a reader of a record has it open for an instant; a scanner that does not share
+ * a file, for a little longer.
  */
 import { block } from "../block.ts";
 import { SystemError } from "../contract.ts";

@@ -42,8 +42,8 @@ export function windowsProcesses(kernel: Kernel32): WindowsProcesses {
   };
 
   /**
-   * Whoever has a handle to a process keeps its id alive beyond its end, so that
-   * it can be opened says little. Not GetExitCodeProcess: STILL_ACTIVE, 259, may
+   * A handle to a process keeps its id alive beyond its end, so that it can be
+   * opened says little. Not GetExitCodeProcess: STILL_ACTIVE, 259, may
    * be an exit code. A process object is signaled when the process has ended; any other answer, WAIT_FAILED too, is no
    * proof of that.
    */

@@ -166,7 +166,7 @@ const local: Check = async (site) => {
   const { place, agent, one } = site;
   const { name, code, message } = await failure((await lockAt(await agent(), one, { fileSystem: "local" }))());
   assertEquals([name, code], ["LockUnsupportedError", "ENOTSUP"], message);
-  assertMatch(message, asks(site) ? place.words : /cannot be told here/);
+  assertMatch(message, asks(site) ? place.words : /is not known here/);
   assertEquals(existsSync(one), false, "it was made all the same");
 };
 

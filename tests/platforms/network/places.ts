@@ -89,7 +89,7 @@ export const PLACES: readonly NetworkPlace[] = [
     type: "9p",
     across: true,
     told: true,
-    words: /whether that one and other guests are excluded depends on the server/,
+    words: /whether the host and other guests are excluded depends on the server/,
     exclusions: [UNSEEN],
   },
   { ...NFS, name: "NFS v3", mount: "vers=3,tcp" },

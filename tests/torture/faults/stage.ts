@@ -215,7 +215,7 @@ export class Stage {
       this.#fail("it acquired what another holds", true);
     }
     const takes = operation === "acquire" || operation.startsWith("takeover");
-    // What kill(2) cannot tell is unknown, and unknown is held (PROTOCOL.md, rule 3).
+    // What kill(2) cannot tell is unknown, and unknown is held (docs/protocol.md, rule 5).
     const unknown = operation !== "acquire" && call === "kill" && errno !== "ESRCH";
     const isHeld = saysHeld(call, errno, this.#agent.kind) || saysLeased(call, errno);
     if (takes && value === false && !isHeld && !unknown) {

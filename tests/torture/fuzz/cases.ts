@@ -30,7 +30,7 @@ export interface Case {
   readonly live: boolean;
 }
 
-/** RECORD_LIMIT by PROTOCOL.md, not by the code that is attacked. */
+/** RECORD_LIMIT by docs/protocol.md, not by the code that is attacked. */
 const LIMIT = 4096;
 
 const NUMBERS = [

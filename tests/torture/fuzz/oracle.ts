@@ -1,5 +1,5 @@
 /**
- * What PROTOCOL.md says of bytes, and of the owner that they name: read off that page once more, byte by byte, and
+ * What docs/protocol.md says of bytes, and of the owner that they name: read off that page once more, byte by byte, and
  * without a line of src/. Whatever the library says is compared to it.
  */
 import { existsSync, readFileSync } from "node:fs";

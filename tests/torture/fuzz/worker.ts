@@ -96,13 +96,13 @@ const isPlain = (text: string) => !/[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/u.test(text
 
 // ---- parse ----
 
-/** What parse() makes of bytes, after it was compared with what PROTOCOL.md says. */
+/** What parse() makes of bytes, after it was compared with what docs/protocol.md says. */
 function attackParse(bytes: Uint8Array): Reading["kind"] {
   const before = bytes.slice();
   const content = timed("parse", () => parse(bytes));
   demand(same(before, bytes), () => "parse() changed what it was given");
   const expected = readBytes(bytes);
-  demand(content.kind === expected.kind, () => `parse() says ${content.kind}, PROTOCOL.md ${expected.kind}`);
+  demand(content.kind === expected.kind, () => `parse() says ${content.kind}, docs/protocol.md ${expected.kind}`);
   demand(!("pid" in {}) && !("nonce" in {}), () => "parse() polluted Object.prototype");
   if (!("holder" in content)) return content.kind;
   const { holder } = content;
@@ -291,7 +291,7 @@ async function attackPidFile(bytes: Uint8Array, n: number): Promise<void> {
   const state = inspectIt(path, home);
   const right = { alive: "held", dead: "stale", unknown: "unknown", young: "unknown" }[owner];
   if (verdictOf(reading) !== owner) return void count("changed meanwhile");
-  demand(state === right, () => `inspect() says ${state}, PROTOCOL.md ${right}`);
+  demand(state === right, () => `inspect() says ${state}, docs/protocol.md ${right}`);
   count(`P.pid ${owner}`);
   if (owner === "dead") {
     const backend = turn(n);
@@ -307,7 +307,7 @@ async function attackPidFile(bytes: Uint8Array, n: number): Promise<void> {
     demand(!tryOnce(path, "pidfile"), () => "STOLEN: tryAcquire() by pidfile");
   } else {
     try {
-      await mustRefuse(path, home, reasonOf(reading), `PROTOCOL.md says ${owner}`, n);
+      await mustRefuse(path, home, reasonOf(reading), `docs/protocol.md says ${owner}`, n);
     } catch (error) {
       if (owner === "young" && performance.now() - began > YOUNG) return void count("too slow for the age rule");
       throw error;
