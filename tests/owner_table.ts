@@ -4,7 +4,7 @@
  */
 import type { judge } from "../src/record/owner.ts";
 import type { HolderFields } from "../src/record/record.ts";
-import { type Identity, type Processes, type ProcessLook, SystemError } from "../src/sys/contract.ts";
+import { type Identity, type Processes, type ProcessInfo, SystemError } from "../src/sys/contract.ts";
 
 /** How a fact of the reader stands to the same fact of the owner. */
 export const RELATIONS = ["equal", "different", "unknown here", "unknown there", "unknown on both sides"] as const;
@@ -102,7 +102,7 @@ export function given(each: Case): Parameters<typeof judge> {
     runtime: "deno/2.9.6",
     nonce: "0123456789abcdef0123456789abcdef",
   };
-  const looks: Record<Case["found"], ProcessLook | undefined> = {
+  const looks: Record<Case["found"], ProcessInfo | undefined> = {
     "a process": { state: "S", threadGroup: PID, startTime: start[0] },
     "a zombie": { state: "Z", threadGroup: PID, startTime: start[0] },
     "a thread": { state: "S", threadGroup: PID - 1, startTime: start[0] },
@@ -115,7 +115,7 @@ export function given(each: Case): Parameters<typeof judge> {
     self: () => self,
     exists: () =>
       each.found === "nothing" ? "gone" : each.found === "no answer" ? new SystemError("EACCES", "denied") : "exists",
-    look: () => looks[each.found],
+    processInfo: () => looks[each.found],
   } satisfies Partial<Processes> as Partial<Processes> as Processes;
   return [owner, processes, each.local ? "local" : "nfs"];
 }

@@ -274,10 +274,10 @@ test("judge() says dead of a process that ends between the two questions", async
       asked.push(String(answer));
       return answer;
     },
-    look: (pid) => {
+    processInfo: (pid) => {
       const end = "kill -9 $0; for i in $(seq 10000); do kill -0 $0 2>/dev/null || exit 0; done; exit 1";
       execFileSync("sh", ["-c", end, String(pid)]); // its parent waits for it, so it is gone and no zombie
-      return sys.look(pid);
+      return sys.processInfo(pid);
     },
   });
   assertEquals(verdict, { state: "dead", reason: `there is no process ${pid}` });
@@ -286,7 +286,7 @@ test("judge() says dead of a process that ends between the two questions", async
 
 test("judge() says alive of a process that exists and of which nothing more can be seen", (place) => {
   const pid = sleeper(place);
-  const verdict = judge(ownerOf(pid, { startTime: "1" }), { ...system(), look: () => undefined });
+  const verdict = judge(ownerOf(pid, { startTime: "1" }), { ...system(), processInfo: () => undefined });
   assertEquals(verdict.state, "alive");
   assertMatch(verdict.reason, /nothing more about it can be seen from here/);
 });

@@ -200,9 +200,9 @@ test("whyNotToSignal() looks at the start time at the very end, and takes nothin
   /** The number becomes another process's after so many looks. */
   const reusedAfter = (looks: number): System => ({
     ...sys,
-    look(pid) {
+    processInfo(pid) {
       asked.push("look");
-      return { ...sys.look(pid), ...(asked.length > looks ? { startTime: "1" } : {}) };
+      return { ...sys.processInfo(pid), ...(asked.length > looks ? { startTime: "1" } : {}) };
     },
   });
   assertEquals(whyNotToSignal(reusedAfter(Infinity), { holder, proof: true }), undefined);

@@ -7,10 +7,10 @@ import { Lock } from "../mod.ts";
 import { LockTable } from "../src/sys/locks.ts";
 import { system } from "../src/sys/mod.ts";
 import {
-  look,
   namespaceOf,
   parsePs,
   parseStat,
+  processInfo,
   type Reader,
   showsOwnNamespace,
   surroundings,
@@ -56,27 +56,30 @@ const reader = (files: Record<string, string>, ps?: string): Reader & { asked: s
   };
 };
 
-test("look() on Linux reads stat, status and cmdline", () => {
+test("processInfo() on Linux reads stat, status and cmdline", () => {
   const files = {
     "/proc/7/task/7/stat": `7 (a) Z (b) T ${REST}`,
     "/proc/7/status": "Name:\tTgid: 1\nUmask:\t0022\nTgid:\t4711\nNgid:\t0\nPid:\t7\nUid:\t1000\t0\t0\t0\n",
     "/proc/7/cmdline": "deno\0run\0a b.ts\0\0",
   };
   const found = { state: "T", startTime: "8731234", threadGroup: 4711, uid: 1000, command: "deno run a b.ts" };
-  for (const platform of ["linux", "android"]) assertEquals(look(platform, 7, reader(files)), found);
+  for (const platform of ["linux", "android"]) assertEquals(processInfo(platform, 7, reader(files)), found);
   // A kernel thread and a zombie have no command line; what may not be read is left out.
   const bare = { ...files, "/proc/7/cmdline": "", "/proc/7/status": "" };
-  assertEquals(look("linux", 7, reader(bare)), {
+  assertEquals(processInfo("linux", 7, reader(bare)), {
     ...found,
     threadGroup: undefined,
     uid: undefined,
     command: undefined,
   });
-  assertEquals(look("linux", 7, reader({ "/proc/7/task/7/stat": files["/proc/7/task/7/stat"] }))?.startTime, "8731234");
+  assertEquals(
+    processInfo("linux", 7, reader({ "/proc/7/task/7/stat": files["/proc/7/task/7/stat"] }))?.startTime,
+    "8731234",
+  );
   // What may be read of a process may be a short list (AppArmor).
-  assertEquals(look("linux", 7, reader({ "/proc/7/stat": files["/proc/7/task/7/stat"] }))?.startTime, "8731234");
-  assertEquals(look("linux", 8, reader(files)), undefined);
-  assertEquals(look("linux", 7, reader({ ...files, "/proc/7/task/7/stat": "" })), undefined);
+  assertEquals(processInfo("linux", 7, reader({ "/proc/7/stat": files["/proc/7/task/7/stat"] }))?.startTime, "8731234");
+  assertEquals(processInfo("linux", 8, reader(files)), undefined);
+  assertEquals(processInfo("linux", 7, reader({ ...files, "/proc/7/task/7/stat": "" })), undefined);
 });
 
 /**
@@ -97,34 +100,34 @@ function freebsdPs(args: readonly string[]): string {
   return lines.map((line) => `${line.join("     ")}\n`).join("");
 }
 
-test("look() elsewhere asks ps for one process, as ps takes it there", () => {
+test("processInfo() elsewhere asks ps for one process, as ps takes it there", () => {
   for (const platform of ["darwin", "freebsd"]) {
     const ps = reader({}, "");
-    const found = look(platform, 4711, { ...ps, ps: (args) => (ps.ps(args), freebsdPs(args)) });
+    const found = processInfo(platform, 4711, { ...ps, ps: (args) => (ps.ps(args), freebsdPs(args)) });
     assertEquals([found?.state, found?.command], ["S", "/sbin/launchd"]);
     assertEquals(ps.asked.map((args) => args.slice(-2)), [["-p", "4711"]]);
-    assertEquals(look(platform, 4711, reader({}, undefined)), undefined);
+    assertEquals(processInfo(platform, 4711, reader({}, undefined)), undefined);
   }
 });
 
-test("look() elsewhere gives this machine's ps options that it knows too", () => {
+test("processInfo() elsewhere gives this machine's ps options that it knows too", () => {
   needs("/bin/ps");
   const ps = (args: string[]) => execFileSync("/bin/ps", args, { encoding: "utf8", env: { LC_ALL: "C", TZ: "UTC" } });
-  const { startTime, command } = look("darwin", process.pid, { ...reader({}), ps }) ?? {};
+  const { startTime, command } = processInfo("darwin", process.pid, { ...reader({}), ps }) ?? {};
   assertMatch(String(startTime), /^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}$/);
   assertMatch(String(command), ownKind === "node26" ? /node/ : new RegExp(ownKind));
 });
 
-test("look() says of this very process what the kernel says", () => {
+test("processInfo() says of this very process what the kernel says", () => {
   if (process.platform !== "linux") throw new Error("only run on Linux");
-  const { look } = system();
-  const found = look(process.pid);
+  const { processInfo } = system();
+  const found = processInfo(process.pid);
   // Others have to see the same: what it reads of itself may be its emulator's invention.
   const stat = execFileSync("cat", [`/proc/${process.pid}/stat`], { encoding: "utf8" });
   assertEquals(found?.startTime, stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
   assertEquals(found?.threadGroup, process.pid);
   assertMatch(String(found?.command), ownKind === "node26" ? /node/ : new RegExp(ownKind));
-  assertEquals(look(2 ** 31 - 1), undefined); // beyond pid_max
+  assertEquals(processInfo(2 ** 31 - 1), undefined); // beyond pid_max
 });
 
 // As ps(1) of macOS 14 and of FreeBSD 14 print `lstart=,stat=,args=` in the C locale.

@@ -23,7 +23,7 @@ export interface Keeper {
 
 /** What is seen of a process now; `command` is what its record says. */
 function seen(pid: number, proven: boolean, command?: string): Keeper {
-  const look = system().look(pid);
+  const look = system().processInfo(pid);
   return { pid, command: command ?? look?.command, stopped: look?.state === "T", proven };
 }
 
@@ -91,7 +91,7 @@ export function keepersOf(status: LockStatus): Keeper[] {
 }
 
 /** Whether a process of this machine is stopped now. */
-export const isStopped = (pid: number): boolean => system().look(pid)?.state === "T";
+export const isStopped = (pid: number): boolean => system().processInfo(pid)?.state === "T";
 
 /** Such as `pid 4711 (sleep 60), stopped`. */
 function described({ pid, command, stopped }: Keeper): string {

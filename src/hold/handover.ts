@@ -26,7 +26,7 @@ export function whyNotToSignal(sys: System, inTheWay: InTheWay): string | undefi
   const unknown = whyNotIdentified(sys, holder, fileSystem);
   if (unknown) return unknown;
   // Last, so that as little time as can be is left for the number to become another process's.
-  const { startTime, uid } = sys.look(holder.pid) ?? {};
+  const { startTime, uid } = sys.processInfo(holder.pid) ?? {};
   if (startTime !== holder.startTime) return `process ${holder.pid} cannot be looked at`;
   if (uid === undefined || self.uid === undefined) return "its user is not known";
   if (uid !== self.uid) return `it belongs to another user (uid ${uid}, and this process is ${self.uid}'s)`;

@@ -54,7 +54,7 @@ export function holdersOf(
     if (remark) remarks.push(remark);
   }
   for (const pid of holders.keys()) {
-    if (sys.look(pid)?.state === "T") remarks.push(`pid ${pid} is stopped, and keeps it`);
+    if (sys.processInfo(pid)?.state === "T") remarks.push(`pid ${pid} is stopped, and keeps it`);
   }
   return { holders: [...holders.values()], remarks, changed, complete };
 }
@@ -107,11 +107,12 @@ function holderOf(
   const isRecorded = recorded !== undefined && author === "alive";
   // The kernel and a living process' record agree. It clears that before it closes the file.
   // A Worker's that was terminated may stay with its process: in Bun.
-  const isItsProcess = () => !isElsewhere(recorded!, sys.self()) && sys.look(pid)?.startTime === recorded?.startTime; // `!`: asked of one that is there
+  const isItsProcess = () =>
+    !isElsewhere(recorded!, sys.self()) && sys.processInfo(pid)?.startTime === recorded?.startTime; // `!`: asked of one that is there
   const isWorkers = () => isItsProcess() && whyThreadIsDead(recorded!, sys) !== undefined; // `!` as above
   if (alive && recorded?.pid === pid && (isRecorded || isWorkers())) return { found: [recorded] };
   const named = (process: number): LockHolder => {
-    const { command, startTime, uid } = sys.look(process) ?? {};
+    const { command, startTime, uid } = sys.processInfo(process) ?? {};
     // What the dead taker's record says of the hold is true of the process that inherited it.
     const { label, acquiredAt } = recorded?.pid === pid ? recorded : { label: undefined, acquiredAt: undefined };
     return new LockHolder({ pid: process, command, startTime, uid, mode, label, acquiredAt });

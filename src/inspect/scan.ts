@@ -56,7 +56,7 @@ function remembering(sys: System): System {
     mounts: () => mounts(""),
     all: () => all(""),
     exists: once(sys.exists),
-    look: once(sys.look),
+    processInfo: once(sys.processInfo),
     descriptorLocks: once(sys.descriptorLocks),
   };
 }

@@ -155,7 +155,7 @@ export function judgeNumber(
     return verdict("unknown", `${exists.message}; ${howToTell(pid)}`);
   }
   if (exists === "gone") return verdict("dead", `there is no process ${pid}`);
-  const found = processes.look(pid);
+  const found = processes.processInfo(pid);
   if (!found) {
     // It may have ended between the two questions.
     if (processes.exists(pid, uid) === "gone") return verdict("dead", `there is no process ${pid}`);

@@ -24,7 +24,7 @@ export function placeOf(sys: System, path: string): Place | "unknown" | undefine
   if (type === undefined) return "unknown";
   if (type === "local") return undefined;
   // The number does not tell sshfs from another FUSE, nor a mount's options; the table of mounts does.
-  const stat = look(sys, path) ?? look(sys, directory());
+  const stat = statIfAny(sys, path) ?? statIfAny(sys, directory());
   const mount = stat && mountOn(path, stat, sys.mounts() ?? "");
   if (mount && /^fuseblk(?:$|\.)/.test(mount.type)) return undefined; // ntfs-3g: a disk of this machine, mounted once
   // A type that is in no table here is what the number says, and is not local.
@@ -64,7 +64,7 @@ export function warnOfPlace(sys: System, given: string, identity: string): void 
   );
 }
 
-function look(sys: System, path: string): FileStat | undefined {
+function statIfAny(sys: System, path: string): FileStat | undefined {
   try {
     return sys.stat(path);
   } catch (error) {

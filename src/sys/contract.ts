@@ -100,7 +100,7 @@ export interface MountInfo {
 }
 
 /** A process as the kernel describes it. What could not be learned is left out. */
-export interface ProcessLook {
+export interface ProcessInfo {
   /** The kernel's own figure for when it started, as text. */
   readonly startTime?: string;
   /** One letter: `R`, `S`, `D`, `T`, `Z` (zombie), `X` (dead). */
@@ -148,7 +148,7 @@ export interface Processes {
    */
   exists(pid: number, owner?: number): "exists" | "gone" | SystemError;
   /** undefined where the system does not say. */
-  look(pid: number): ProcessLook | undefined;
+  processInfo(pid: number): ProcessInfo | undefined;
   /** `/proc/locks`; undefined where there is none, or it may not be read. */
   kernelLocks(): string | undefined;
   /** Those of a process's descriptors that have locks; undefined where they may not be seen. */

@@ -106,7 +106,7 @@ function describe(info: Deno.FileInfo): FileStat {
   };
 }
 
-function look(path: string): FileStat | undefined {
+function lstatOf(path: string): FileStat | undefined {
   try {
     return describe(deno!.lstatSync(path)); // `!` as above
   } catch (error) {
@@ -124,16 +124,13 @@ function openLock(path: string, access: Access, mode: number): OpenFile {
       throw new SystemError("EACCES", `there is no --allow-${kind} for it; its directory is what the lock needs`);
     }
   }
-  const lstat = (path: string) => retryOnEintr(() => look(path));
+  const lstat = (path: string) => retryOnEintr(() => lstatOf(path));
   return openAsItStands(path, MAKING[access], {
     lstat,
-    open: (how) =>
-      fsFile(
-        retryOnEintr(() =>
-          // `!` as above
-          deno!.openSync(path, { read: true, write, ...(how === "new" && { createNew: true, mode }) })
-        ),
-      ),
+    open(how) {
+      const options = { read: true, write, ...(how === "new" && { createNew: true, mode }) };
+      return fsFile(retryOnEintr(() => deno!.openSync(path, options))); // `!` as above
+    },
   });
 }
 
@@ -228,7 +225,7 @@ export function denoRuntime(): Runtime | undefined {
     },
     fallback: () =>
       atLeast(version.deno, [2, 7, 0])
-        ? { way: "FsFile", openLock, stat: (path) => retryOnEintr(() => look(path)) }
+        ? { way: "FsFile", openLock, stat: (path) => retryOnEintr(() => lstatOf(path)) }
         : { unavailable: `Deno ${version.deno} has no flock(2) without FFI (2.7.0 has)` },
   };
 }

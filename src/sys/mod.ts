@@ -8,7 +8,16 @@ import { filesOf } from "./files.ts";
 import { nodeRuntime } from "./node.ts";
 import type { Flock } from "./primitives.ts";
 import { FREEBSD_SIGNALS, hasLinuxKernel, PLATFORMS } from "./libc.ts";
-import { allProcesses, descriptorLocks, hasThread, look, ownNumbers, ownThread, type Proc, unseen } from "./proc.ts";
+import {
+  allProcesses,
+  descriptorLocks,
+  hasThread,
+  ownNumbers,
+  ownThread,
+  type Proc,
+  processInfo,
+  unseen,
+} from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import { attempt, identify, makeReader } from "./self.ts";
 import { fileSystemName } from "./statfs.ts";
@@ -128,7 +137,7 @@ function assemble(runtime: Runtime): System {
       if (answer !== "gone" || process.platform !== "freebsd") return answer;
       return unseen(owner, self().uid, () => ask(1) === "exists");
     },
-    look: (other) => look(process.platform, other, others),
+    processInfo: (other) => processInfo(process.platform, other, others),
     resolveParents: (path) => runtime.resolveParents?.(path) ?? path,
     own: (file) => reader.text(`/proc/self/${file}`),
     mounts: () => reader.text("/proc/self/mountinfo"),

@@ -3,7 +3,7 @@
  * FreeBSD (from their manual pages, not run there).
  */
 import { hasLinuxKernel } from "./libc.ts";
-import { type FileStat, type LockedDescriptor, type ProcessLook, SystemError } from "./contract.ts";
+import { type FileStat, type LockedDescriptor, type ProcessInfo, SystemError } from "./contract.ts";
 
 /** How to read `/proc`; undefined for what cannot be read. */
 export interface Proc {
@@ -32,7 +32,7 @@ export function parseStat(stat: string): { state: string; startTime: string } | 
   return startTime ? { state, startTime } : undefined;
 }
 
-function lookInProc(pid: number, reader: Reader): ProcessLook | undefined {
+function readProcess(pid: number, reader: Reader): ProcessInfo | undefined {
   // Of its first thread: it started when the process did. In an emulated container qemu-user invents a process's own
   // /proc/PID/stat (fake_open, linux-user/syscall.c): others saw another start time, and took over from the living.
   const stat = reader.text(`/proc/${pid}/task/${pid}/stat`) ?? reader.text(`/proc/${pid}/stat`);
@@ -103,7 +103,7 @@ export function ownThread(pid: number, proc: Proc): number | undefined {
 }
 
 /** `ps -o lstart=` is 24 characters wide, such as `Sun Nov 29 17:00:00 2026`. */
-export function parsePs(line: string, platform: string): ProcessLook | undefined {
+export function parsePs(line: string, platform: string): ProcessInfo | undefined {
   const match = /^\s*(\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\s+(\S)(\S*)\s*(.*?)\s*$/.exec(line);
   if (!match) return undefined;
   const [, startTime, state, more, args] = match;
@@ -132,8 +132,8 @@ export function unseen(
 }
 
 /** A process, as far as this system shows it. */
-export function look(platform: string, pid: number, reader: Reader): ProcessLook | undefined {
-  if (hasLinuxKernel(platform)) return lookInProc(pid, reader);
+export function processInfo(platform: string, pid: number, reader: Reader): ProcessInfo | undefined {
+  if (hasLinuxKernel(platform)) return readProcess(pid, reader);
   // A keyword an option: FreeBSD takes all that follows a `=` for the header's text (ps(1), -o), and showed the start alone.
   const line = reader.ps(["-o", "lstart=", "-o", "stat=", "-o", "args=", "-p", String(pid)]);
   return line === undefined ? undefined : parsePs(line, platform);

@@ -3,7 +3,7 @@ import { childProcess, fs, nodePath, os } from "./builtin.ts";
 import type { Calls } from "./calls.ts";
 import { hasLinuxKernel } from "./libc.ts";
 import { stat } from "./primitives.ts";
-import { look, namespaceOf, ownThread, type Reader, surroundings } from "./proc.ts";
+import { namespaceOf, ownThread, processInfo, type Reader, surroundings } from "./proc.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Identity } from "./contract.ts";
 
@@ -47,7 +47,7 @@ export function identify(
   others: Reader,
   pid: number,
 ): Identity {
-  const { startTime, command, jailed } = look(process.platform, pid, others) ?? {};
+  const { startTime, command, jailed } = processInfo(process.platform, pid, others) ?? {};
   const [program, ...args] = process.argv;
   const thread = ownThread(pid, reader);
   return {

@@ -50,7 +50,7 @@ export function windowsSystem(runtime: Runtime, nonce: () => string): System {
     wallClock: () => new Date().toISOString(),
     self: () => self ??= identify(runtime, processes),
     exists: processes.exists,
-    look: processes.look,
+    processInfo: processes.processInfo,
     signal: processes.signal,
     resolveParents: filePath,
     // There is no documented way to learn which process has a lock, or a file open, but to try.
@@ -161,7 +161,7 @@ function runtimeProcesses({ may }: Runtime): WindowsProcesses {
       const answer = ask(pid, 0, "exists" as const);
       return answer instanceof SystemError && answer.code === "EPERM" ? "exists" : answer; // access denied: it is there
     },
-    look: () => undefined,
+    processInfo: () => undefined,
     signal: (pid, name) => ask(pid, name, "sent" as const),
     hostname: () => may.hostname() ? os().hostname() || undefined : undefined,
   };
@@ -172,7 +172,7 @@ function identify(runtime: Runtime, processes: WindowsProcesses): Identity {
   const [program, ...args] = process.argv;
   return {
     pid,
-    startTime: processes.look(pid)?.startTime,
+    startTime: processes.processInfo(pid)?.startTime,
     // A Linux in WSL has the same host name, the same files under /mnt/c, and other processes under these numbers.
     pidNamespace: "windows",
     host: processes.hostname(),

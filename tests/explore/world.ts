@@ -12,7 +12,7 @@ import {
   type FileStat,
   type Identity,
   type OpenFile,
-  type ProcessLook,
+  type ProcessInfo,
   type System,
   SystemError,
 } from "../../src/sys/contract.ts";
@@ -293,7 +293,7 @@ export class Machine implements System {
     return isNeighbour && this.#world.alive[other];
   }
 
-  look(pid: number): ProcessLook | undefined {
+  processInfo(pid: number): ProcessInfo | undefined {
     if (this.#homes[this.#me] === "?") return undefined;
     return { startTime: "1", state: "S", threadGroup: pid }; // a PID is never reused here
   }

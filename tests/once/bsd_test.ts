@@ -135,7 +135,7 @@ test("self() names the system on macOS, which has no PID namespaces, and judge()
     ...made,
     self: () => ({ ...here, ...self }),
     exists: () => "gone",
-    look: () => undefined,
+    processInfo: () => undefined,
   });
   assertEquals(judge(gone, mac({})).state, "dead");
   assertEquals(judge({ ...gone, host: "other" }, mac({})).state, "unknown");

@@ -1,5 +1,5 @@
 /** Processes on Windows. The quotations are from the pages named after the functions. */
-import { type ProcessLook, SystemError } from "../contract.ts";
+import { type ProcessInfo, SystemError } from "../contract.ts";
 import { ERROR_ACCESS_DENIED, ERROR_GEN_FAILURE, ERROR_INVALID_PARAMETER } from "./errors.ts";
 import { type Kernel32, Win32Failure } from "./kernel32.ts";
 
@@ -14,7 +14,7 @@ const ENDING = new Set(["SIGTERM", "SIGKILL", "SIGINT", "SIGQUIT", "SIGABRT"]);
 /** What {@linkcode windowsProcesses} gives. */
 export interface WindowsProcesses {
   exists(pid: number): "exists" | "gone" | SystemError;
-  look(pid: number): ProcessLook | undefined;
+  processInfo(pid: number): ProcessInfo | undefined;
   signal(pid: number, name: string): "sent" | "gone" | SystemError;
   hostname(): string | undefined;
 }
@@ -62,8 +62,8 @@ export function windowsProcesses(kernel: Kernel32): WindowsProcesses {
       const found = withProcess(pid, PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE, runs);
       return found instanceof Win32Failure ? absent(found) : found ? "exists" : "gone";
     },
-    look(pid) {
-      const found = withProcess(pid, PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE, (handle): ProcessLook => {
+    processInfo(pid) {
+      const found = withProcess(pid, PROCESS_QUERY_LIMITED_INFORMATION | SYNCHRONIZE, (handle): ProcessInfo => {
         const [creation, exit, inKernel, user] = Array.from({ length: 4 }, () => new Uint8Array(8)); // FILETIME
         const told = bool("GetProcessTimes", handle, creation, exit, inKernel, user) === true;
         const startTime = told ? String(new DataView(creation.buffer).getBigUint64(0, true)) : undefined;
