@@ -88,5 +88,6 @@ function parseEvent(line: string): LockEvent | undefined {
   }
 }
 
+// The cast: any property of an object may be read.
 const isHolder = (value: unknown): boolean =>
   typeof value === "object" && value !== null && holderFields(value as Record<string, unknown>) !== undefined;

@@ -139,7 +139,7 @@ function groupOf(pid: number | "self"): string | undefined {
     const stat = fs().readFileSync(`/proc/${pid}/stat`, "latin1");
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2];
   } catch {
-    return undefined;
+    return undefined; // no /proc, or the process has ended
   }
 }
 
