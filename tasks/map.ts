@@ -5,7 +5,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { deno, tool } from "../tests/tools.ts";
+import { deno, tool } from "../tests/support/tools.ts";
 import { against, circles, readSources, variables } from "./map/source.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));

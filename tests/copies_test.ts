@@ -5,8 +5,8 @@ import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Lock as One } from "../mod.ts";
 import { CHANNELS, type LockEvent } from "../src/diagnostics.ts";
-import { copySource, type Edit } from "./edits.ts";
-import { mustBlock, test, within } from "./harness.ts";
+import { copySource, type Edit } from "./support/edits.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
 
 const importFrom = (folder: string, file: string) => import(pathToFileURL(join(folder, file)).href);
 

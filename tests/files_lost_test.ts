@@ -6,9 +6,9 @@ import { toFileUrl } from "@std/path";
 import { Lock, LockLostError } from "../mod.ts";
 import * as flockModule from "../src/backend/flock.ts";
 import * as systemModule from "../src/sys/mod.ts";
-import { copySource } from "./edits.ts";
-import { KINDS, mustBlock, test, within } from "./harness.ts";
-import { kernelHolders } from "./lockers.ts";
+import { copySource } from "./support/edits.ts";
+import { KINDS, mustBlock, test, within } from "./support/harness.ts";
+import { kernelHolders } from "./support/lockers.ts";
 
 /** What becomes of the file, and whether its holder loses the lock by that. */
 const WAYS_TO_GO = [

@@ -7,10 +7,10 @@ import { Lock, LockError, type LockStatus } from "../mod.ts";
 import { placeOf } from "../src/record/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
-import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs, PYTHON } from "./needs.ts";
-import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
-import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
+import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./support/harness.ts";
+import { needs, PYTHON } from "./support/needs.ts";
+import { failure, openDescriptors, openIn, said, snapshot } from "./support/lockers.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./support/pid_files.ts";
 
 /** What an agent answers to "look". */
 type Look = LockStatus & { phrases: string[] };

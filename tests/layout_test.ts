@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
 import { against, circles, readSources, sourceOf } from "../tasks/map/source.ts";
-import { ownKind, test, within } from "./harness.ts";
+import { ownKind, test, within } from "./support/harness.ts";
 
 const here = (file: string) => fromFileUrl(new URL(file, import.meta.url));
 

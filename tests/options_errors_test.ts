@@ -13,7 +13,7 @@ import {
   LockUnsupportedError,
 } from "../mod.ts";
 import { SystemError } from "../src/sys/contract.ts";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 const CLASSES = {
   LockError,
