@@ -80,7 +80,7 @@ test("inspect() names a holder of each kind with all of its record, in a sentenc
     assertEquals(label, "night's work");
     assertMatch(`${nonce}`, /^[0-9a-f]{32}$/);
     assertMatch(`${runtime}`, /^(deno|bun|node)\/\d/);
-    assertStringIncludes(`${command}`, "agent.mjs");
+    assertStringIncludes(`${command}`, "lock_process.mjs");
     const phrase = String(status.holder);
     assert(phrase.startsWith(`pid ${holder.pid} (${command})`), phrase);
     assertMatch(phrase, /"night's work", since \d{4}-\d\d-\d\dT[\d:.]+Z$/);
@@ -220,7 +220,7 @@ test("inspect() names all readers of a shared lock, in whatever runtime, until e
     assertEquals([status.state, status.mode, status.backend], ["held", "shared", "flock"], status.reason);
     assertEquals(pids(status), readers.slice(-left).map(({ pid }) => pid).sort(), status.reason);
     assertMatch(status.reason, new RegExp(`^the kernel shows ${left} shared locks? on it, taken by pid `));
-    for (const holder of status.holders) assertStringIncludes(`${holder.command}`, "agent.mjs");
+    for (const holder of status.holders) assertStringIncludes(`${holder.command}`, "lock_process.mjs");
     await readers[readers.length - left].release();
   }
   assertEquals(Lock.inspect(path()).state, "free");

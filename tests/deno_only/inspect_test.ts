@@ -11,7 +11,13 @@ import { underStrace } from "../support/lockers.ts";
 import { deadOwner, leave } from "../support/pid_files.ts";
 import { PYTHON } from "../support/needs.ts";
 
-const look = (agent: Agent, path: string): Promise<LockStatus> => agent.call("look", { path });
+/** What it sees. On a busy machine the second that it has for all processes may be too short, and then it says so. */
+async function look(agent: Agent, path: string): Promise<LockStatus> {
+  for (let tries = 1;; tries++) {
+    const status: LockStatus = await agent.call("look", { path });
+    if (tries === 20 || !status.reason.includes("was not found in time")) return status;
+  }
+}
 
 /** A lock that is held, or was, and by whom that is to be seen. */
 interface Scene {
