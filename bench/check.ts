@@ -11,12 +11,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { ownModules } from "../tests/contention/modules.ts";
+import { ownModules } from "../tests/torture/contention/modules.ts";
 import { Crew } from "./crew.ts";
 import { candidates, MARGIN, slower } from "./gate.ts";
 import { median, short } from "./numbers.ts";
-import { acquisitions } from "./part1.ts";
-import { refusals } from "./part2.ts";
+import { acquisitions } from "./acquire.ts";
+import { refusals } from "./refusal.ts";
 import { readRecord, type Spread, writeRecord } from "./record.ts";
 import { keyOf, quickRatio } from "./turns.ts";
 

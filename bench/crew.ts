@@ -2,9 +2,9 @@
 import process from "node:process";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import type { Modules } from "../tests/contention/modules.ts";
-import { Child } from "../tests/harness.ts";
-import { deno, tool } from "../tests/tools.ts";
+import type { Modules } from "../tests/torture/contention/modules.ts";
+import { Child } from "../tests/support/harness.ts";
+import { deno, tool } from "../tests/support/tools.ts";
 import { debianPeers, floor, NPM, npmPeers, PYTHON, PYTHON_KINDS } from "./peers.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));

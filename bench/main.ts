@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { ownModules } from "../tests/contention/modules.ts";
+import { ownModules } from "../tests/torture/contention/modules.ts";
 import { floorDiffers, oursByRuntime } from "./calls.ts";
 import { Crew } from "./crew.ts";
 import type { Section } from "./part.ts";

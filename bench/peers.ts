@@ -4,8 +4,8 @@ import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync 
 import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { needs } from "../tests/needs.ts";
-import { cache, tool } from "../tests/tools.ts";
+import { needs } from "../tests/support/needs.ts";
+import { cache, tool } from "../tests/support/tools.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { deno, tool } from "../tests/tools.ts";
+import { deno, tool } from "../tests/support/tools.ts";
 import { numbered, why } from "./calls.ts";
 import { candidates, MARGIN } from "./gate.ts";
 import type { Section } from "./part.ts";

@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { tool } from "../tests/tools.ts";
+import { tool } from "../tests/support/tools.ts";
 
 /** What it is to be, in bytes; it is not yet (bench/README.md says how much it is). */
 export const SIZE_LIMIT = 20_000;

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { deno, tool } from "../tests/tools.ts";
+import { deno, tool } from "../tests/support/tools.ts";
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "30" } } });
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));

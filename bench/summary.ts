@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { deno } from "../tests/tools.ts";
+import { deno } from "../tests/support/tools.ts";
 import { short } from "./numbers.ts";
 import type { Row, Section } from "./part.ts";
 import type { Recorded } from "./record.ts";

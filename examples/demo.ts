@@ -13,7 +13,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { styleText } from "node:util";
-import { deno, tool } from "../tests/tools.ts";
+import { deno, tool } from "../tests/support/tools.ts";
 
 const cwd = fileURLToPath(new URL("../", import.meta.url));
 const DENO = { name: "Deno", command: [deno(), "run", "--quiet", "-A"] };

@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { tool } from "../tests/tools.ts";
+import { tool } from "../tests/support/tools.ts";
 
 const main = fileURLToPath(new URL("../src/cli/main.ts", import.meta.url));
 

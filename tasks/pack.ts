@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { cache, cached, deno, tool } from "../tests/tools.ts";
+import { cache, cached, deno, tool } from "../tests/support/tools.ts";
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
 

@@ -5,9 +5,9 @@ import { assertEquals } from "@std/assert";
 import { Lock } from "../mod.ts";
 import { tryFlock } from "../src/backend/flock.ts";
 import { system } from "../src/sys/mod.ts";
-import { test } from "./harness.ts";
-import { openIn } from "./lockers.ts";
-import { until } from "./pid_files.ts";
+import { test } from "./support/harness.ts";
+import { openIn } from "./support/lockers.ts";
+import { until } from "./support/pid_files.ts";
 
 const openHere = (dir: string) => openIn(dir, process.pid);
 

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { type Making, openAsItStands } from "../src/sys/careful.ts";
 import { type FileStat, type OpenFile, SystemError } from "../src/sys/contract.ts";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 type Kind = FileStat["kind"];
 const statOf = (identity: string, kind: Kind = "file"): FileStat => ({

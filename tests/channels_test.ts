@@ -6,9 +6,9 @@ import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/a
 import { Lock, LockLostError, LockTimeoutError } from "../mod.ts";
 import { CHANNELS, type LockEvent } from "../src/diagnostics.ts";
 import { history } from "../src/journal.ts";
-import { mustBlock, test } from "./harness.ts";
-import { underStrace } from "./lockers.ts";
-import { deadOwner, kinds, leave, until } from "./pid_files.ts";
+import { mustBlock, test } from "./support/harness.ts";
+import { underStrace } from "./support/lockers.ts";
+import { deadOwner, kinds, leave, until } from "./support/pid_files.ts";
 
 const BACKENDS = ["flock", "pidfile"] as const;
 

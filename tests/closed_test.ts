@@ -3,9 +3,9 @@ import { readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { type Agent, type Kind, type Place, test, within } from "./harness.ts";
-import { failure, kernelHolders, openDescriptors } from "./lockers.ts";
-import { kinds, recordIn, until } from "./pid_files.ts";
+import { type Agent, type Kind, type Place, test, within } from "./support/harness.ts";
+import { failure, kernelHolders, openDescriptors } from "./support/lockers.ts";
+import { kinds, recordIn, until } from "./support/pid_files.ts";
 
 /** Those whose locks have a number, which other code can close. */
 const numbered: readonly Kind[] = kinds.filter((kind) => kind !== "deno-no-ffi");

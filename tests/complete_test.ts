@@ -4,9 +4,9 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { Lock, type LockStatus, scan } from "../mod.ts";
 import { system } from "../src/sys/mod.ts";
 import { inspectPath } from "../src/inspect/inspect.ts";
-import { Agent, type Kind, type Place, test } from "./harness.ts";
-import { failure } from "./lockers.ts";
-import { deadOwner, deadPid, kinds, leave } from "./pid_files.ts";
+import { Agent, type Kind, type Place, test } from "./support/harness.ts";
+import { failure } from "./support/lockers.ts";
+import { deadOwner, deadPid, kinds, leave } from "./support/pid_files.ts";
 
 /** What an agent sees of a path, in short, and why. */
 async function seen(agent: Agent, path: string): Promise<[state: string, complete: boolean, reason: string]> {

@@ -5,9 +5,9 @@ import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Lock as One } from "../mod.ts";
 import { CHANNELS, type LockEvent } from "../src/diagnostics.ts";
-import { copySource, type Edit } from "./edits.ts";
-import { mustBlock, test, within } from "./harness.ts";
-import { leave, ownerOf, sleeper } from "./pid_files.ts";
+import { copySource, type Edit } from "./support/edits.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
+import { leave, ownerOf, sleeper } from "./support/pid_files.ts";
 
 const importFrom = (folder: string, file: string) => import(pathToFileURL(join(folder, file)).href);
 

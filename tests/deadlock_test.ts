@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { symlinkSync } from "node:fs";
 import { Lock, LockDeadlockError, type LockOptions, LockTimeoutError } from "../mod.ts";
-import { mustBlock, test, within } from "./harness.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
 
 /** One try by a stranger, who gives it back at once. */
 function isFree(path: string): boolean {

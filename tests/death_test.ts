@@ -7,7 +7,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { Lock, LockTimeoutError, processState } from "../mod.ts";
-import { type Agent, type Kind, mustBlock, ownKind, test, within } from "./harness.ts";
+import { type Agent, type Kind, mustBlock, ownKind, test, within } from "./support/harness.ts";
 
 /** The own kind, and with it those that no run of this suite is made in. */
 const kinds: Kind[] = ownKind === "deno"

@@ -3,9 +3,9 @@ import { readFileSync, readlinkSync, unlinkSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { type Agent, type Kind, type Place, test } from "./harness.ts";
-import { underStrace } from "./lockers.ts";
-import { kinds, until } from "./pid_files.ts";
+import { type Agent, type Kind, type Place, test } from "./support/harness.ts";
+import { underStrace } from "./support/lockers.ts";
+import { kinds, until } from "./support/pid_files.ts";
 
 /** Deno without FFI shows no descriptor. */
 const showing: readonly Kind[] = kinds.filter((kind) => kind !== "deno-no-ffi");

@@ -3,7 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 const root = fileURLToPath(new URL("../", import.meta.url));
 const read = (file: string) => readFileSync(join(root, file), "utf8");

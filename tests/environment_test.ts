@@ -6,7 +6,7 @@ import { fromText } from "../src/sys/bytes.ts";
 import { forgetFiles, preference } from "../src/sys/environment.ts";
 import { environmentFor, exactArguments } from "../src/sys/given.ts";
 import { SystemError } from "../src/sys/contract.ts";
-import { ownKind, test } from "./harness.ts";
+import { ownKind, test } from "./support/harness.ts";
 
 const isBun = ownKind === "bun";
 

@@ -3,8 +3,8 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assertEquals } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { ownKind, test, within } from "./harness.ts";
-import { kinds, names, until } from "./pid_files.ts";
+import { ownKind, test, within } from "./support/harness.ts";
+import { kinds, names, until } from "./support/pid_files.ts";
 
 const FLOCK = { backend: "flock" } as const;
 const PIDFILE = { backend: "pidfile" } as const;

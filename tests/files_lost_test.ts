@@ -6,11 +6,11 @@ import { toFileUrl } from "@std/path";
 import { Lock, LockLostError, LockTimeoutError } from "../mod.ts";
 import * as flockModule from "../src/backend/flock.ts";
 import * as systemModule from "../src/sys/mod.ts";
-import { copySource } from "./edits.ts";
-import { type Child, KINDS, mustBlock, type Place, test, within } from "./harness.ts";
-import { kernelHolders, snapshot } from "./lockers.ts";
-import { needs } from "./needs.ts";
-import { leave, ownerOf } from "./pid_files.ts";
+import { copySource } from "./support/edits.ts";
+import { type Child, KINDS, mustBlock, type Place, test, within } from "./support/harness.ts";
+import { kernelHolders, snapshot } from "./support/lockers.ts";
+import { needs } from "./support/needs.ts";
+import { leave, ownerOf } from "./support/pid_files.ts";
 
 /** What becomes of the file, and whether its holder loses the lock by that. */
 const WAYS_TO_GO = [

@@ -16,9 +16,9 @@ import process from "node:process";
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import { Lock } from "../mod.ts";
-import { type AgentOptions, type Kind, ownKind, type Place, test, within } from "./harness.ts";
-import { needs } from "./needs.ts";
-import { failure, here, openIn, type Party, partyOf, snapshot, WITHOUT_FFI } from "./lockers.ts";
+import { type AgentOptions, type Kind, ownKind, type Place, test, within } from "./support/harness.ts";
+import { needs } from "./support/needs.ts";
+import { failure, here, openIn, type Party, partyOf, snapshot, WITHOUT_FFI } from "./support/lockers.ts";
 
 const KINDS: Kind[] = [ownKind, ...WITHOUT_FFI];
 

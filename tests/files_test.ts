@@ -14,9 +14,9 @@ import process from "node:process";
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname, join, relative, toFileUrl } from "@std/path";
 import { Lock, LockError } from "../mod.ts";
-import { ownKind, SLOW, test, within } from "./harness.ts";
-import { command, PYTHON } from "./needs.ts";
-import { failure, parties, partyOf, snapshot, WITHOUT_FFI } from "./lockers.ts";
+import { ownKind, SLOW, test, within } from "./support/harness.ts";
+import { command, PYTHON } from "./support/needs.ts";
+import { failure, parties, partyOf, snapshot, WITHOUT_FFI } from "./support/lockers.ts";
 
 test("tryAcquire() refuses a symlink with ELOOP and leaves what it points to as it is", async (place) => {
   const { dir, path } = place;

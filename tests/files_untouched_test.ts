@@ -3,10 +3,10 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Lock, LockTimeoutError } from "../mod.ts";
-import { mustBlock, ownKind, test } from "./harness.ts";
-import { command } from "./needs.ts";
-import { failure, kernelHolders, openDescriptors, openIn, parties, partyOf, snapshot } from "./lockers.ts";
-import { until } from "./pid_files.ts";
+import { mustBlock, ownKind, test } from "./support/harness.ts";
+import { command } from "./support/needs.ts";
+import { failure, kernelHolders, openDescriptors, openIn, parties, partyOf, snapshot } from "./support/lockers.ts";
+import { until } from "./support/pid_files.ts";
 
 /** flock(1) is a process a try: fewer tell as much. */
 const often = (kind: string, times: number) => kind === "node20" ? times / 50 : times;

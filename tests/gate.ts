@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { styleText } from "node:util";
-import { deno } from "./tools.ts";
+import { deno } from "./support/tools.ts";
 
 // Where JSR can be reached, this map would work too, but then the real packages are to be checked.
 const { status } = spawnSync(deno(), ["cache", "--quiet", "jsr:@std/assert@^1", "jsr:@std/path@^1"]);

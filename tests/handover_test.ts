@@ -4,9 +4,9 @@ import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { Lock, LockHeldError, LockTimeoutError } from "../mod.ts";
-import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs, needsPermission, PYTHON } from "./needs.ts";
-import { failure } from "./lockers.ts";
+import { type Agent, type Kind, KINDS, ownKind, type Place, test, within } from "./support/harness.ts";
+import { needs, needsPermission, PYTHON } from "./support/needs.ts";
+import { failure } from "./support/lockers.ts";
 import {
   asNobody,
   deadOwner,
@@ -18,7 +18,7 @@ import {
   startTimeOf,
   stateOf,
   threadId,
-} from "./pid_files.ts";
+} from "./support/pid_files.ts";
 
 const SIGTERM = { signalHolder: "SIGTERM" } as const;
 

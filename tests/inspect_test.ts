@@ -8,10 +8,10 @@ import { inspectPath } from "../src/inspect/inspect.ts";
 import { placeOf } from "../src/record/place.ts";
 import { system } from "../src/sys/mod.ts";
 import { descriptorLocks, type Reader } from "../src/sys/proc.ts";
-import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./harness.ts";
-import { needs, PYTHON } from "./needs.ts";
-import { failure, openDescriptors, openIn, said, snapshot } from "./lockers.ts";
-import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./pid_files.ts";
+import { type Agent, type Child, type Kind, KINDS, ownKind, type Place, test, within } from "./support/harness.ts";
+import { needs, PYTHON } from "./support/needs.ts";
+import { failure, openDescriptors, openIn, said, snapshot } from "./support/lockers.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, ownerOf, startTimeOf, until } from "./support/pid_files.ts";
 
 /** What an agent answers to "look". */
 type Look = LockStatus & { phrases: string[] };
@@ -81,7 +81,7 @@ test("inspect() names a holder of each kind with all of its record, in a sentenc
     assertEquals(label, "night's work");
     assertMatch(`${nonce}`, /^[0-9a-f]{32}$/);
     assertMatch(`${runtime}`, /^(deno|bun|node)\/\d/);
-    assertStringIncludes(`${command}`, "agent.mjs");
+    assertStringIncludes(`${command}`, "lock_process.mjs");
     const phrase = String(status.holder);
     assert(phrase.startsWith(`pid ${holder.pid} (${command})`), phrase);
     assertMatch(phrase, /"night's work", since \d{4}-\d\d-\d\dT[\d:.]+Z$/);
@@ -221,7 +221,7 @@ test("inspect() names all readers of a shared lock, in whatever runtime, until e
     assertEquals([status.state, status.mode, status.backend], ["held", "shared", "flock"], status.reason);
     assertEquals(pids(status), readers.slice(-left).map(({ pid }) => pid).sort(), status.reason);
     assertMatch(status.reason, new RegExp(`^the kernel shows ${left} shared locks? on it, taken by pid `));
-    for (const holder of status.holders) assertStringIncludes(`${holder.command}`, "agent.mjs");
+    for (const holder of status.holders) assertStringIncludes(`${holder.command}`, "lock_process.mjs");
     await readers[readers.length - left].release();
   }
   assertEquals(Lock.inspect(path()).state, "free");

@@ -19,8 +19,8 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { Lock, LockError, LockLostError, type LockOptions } from "../mod.ts";
 import { breakPidFile, pidFiles } from "../src/backend/break.ts";
 import { history, type LockEvent } from "../src/journal.ts";
-import { type AgentOptions, mustBlock, type Place, test, within } from "./harness.ts";
-import { deadOwner, kinds, leave, recordIn } from "./pid_files.ts";
+import { type AgentOptions, mustBlock, type Place, test, within } from "./support/harness.ts";
+import { deadOwner, kinds, leave, recordIn } from "./support/pid_files.ts";
 
 const BACKENDS = ["flock", "pidfile"] as const;
 const LIMIT = 512 * 1024;

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { fromFileUrl } from "@std/path";
 import { against, circles, readSources, sourceOf, variables } from "../tasks/map/source.ts";
-import { ownKind, test, within } from "./harness.ts";
+import { ownKind, test, within } from "./support/harness.ts";
 
 const here = (file: string) => fromFileUrl(new URL(file, import.meta.url));
 
@@ -76,8 +76,8 @@ test("src/ imports from a room only what lies in it or below it, types included,
 test("against() and circles() find an import that is planted", () => {
   const sources = new Map(readSources());
   const plant = (name: string, text: string) => sources.set(name, sourceOf(name, text));
-  plant("sys/planted.ts", 'import type { Lock } from "../lock.ts";\n');
-  plant("backend/planted.ts", 'export { inspect } from "../inspect/inspect.ts";\n');
+  plant("sys/planted.ts", 'import type { Lock } from "../src/lock.ts";\n');
+  plant("backend/planted.ts", 'export { inspect } from "../src/inspect/inspect.ts";\n');
   plant("planted.ts", "");
   assertEquals(against(sources), [
     "sys/planted.ts imports lock.ts",

@@ -2,9 +2,9 @@
 import { writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { Lock, scan } from "../mod.ts";
-import { test, within } from "./harness.ts";
-import { failure, lease } from "./lockers.ts";
-import { kinds } from "./pid_files.ts";
+import { test, within } from "./support/harness.ts";
+import { failure, lease } from "./support/lockers.ts";
+import { kinds } from "./support/pid_files.ts";
 
 // Deno without FFI opens without O_NONBLOCK, and so waits for the end of the lease in the kernel.
 for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) {

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Lock, LockTimeoutError } from "../mod.ts";
 import type { LockEvent } from "../src/diagnostics.ts";
 import "../src/diagnostics.ts";
-import { mustBlock, test, within } from "./harness.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
 
 const shared = (path: string) => new Lock(path, { mode: "shared" });
 

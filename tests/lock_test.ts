@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 test("tryAcquire() is false while another process holds the lock", async ({ path, agent }) => {
   const holder = await agent();

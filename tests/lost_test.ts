@@ -16,9 +16,9 @@ import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows
 import { Lock, type LockBackend, LockLostError, LockNotHeldError } from "../mod.ts";
 import { tryFlock } from "../src/backend/flock.ts";
 import { system } from "../src/sys/mod.ts";
-import { type Agent, type Child, mustBlock, test, within } from "./harness.ts";
-import { closed, failure, kernelHolders, open, removeFolder, WITHOUT_FFI } from "./lockers.ts";
-import { kinds, recordIn, until } from "./pid_files.ts";
+import { type Agent, type Child, mustBlock, test, within } from "./support/harness.ts";
+import { closed, failure, kernelHolders, open, removeFolder, WITHOUT_FFI } from "./support/lockers.ts";
+import { kinds, recordIn, until } from "./support/pid_files.ts";
 
 const BACKENDS: readonly LockBackend[] = ["flock", "pidfile"];
 

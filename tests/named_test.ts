@@ -3,10 +3,10 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, w
 import process from "node:process";
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, lockDirectory, LockError, scan } from "../mod.ts";
-import { type Kind, KINDS, test } from "./harness.ts";
-import { needs } from "./needs.ts";
-import { failure, removeFolder } from "./lockers.ts";
-import { asNobody, kinds } from "./pid_files.ts";
+import { type Kind, KINDS, test } from "./support/harness.ts";
+import { needs } from "./support/needs.ts";
+import { failure, removeFolder } from "./support/lockers.ts";
+import { asNobody, kinds } from "./support/pid_files.ts";
 
 const VARIABLES = ["HOLDFAST_DIR", "XDG_STATE_HOME", "HOME"] as const;
 

@@ -13,7 +13,7 @@ import {
   LockUnsupportedError,
 } from "../mod.ts";
 import { SystemError } from "../src/sys/contract.ts";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 const CLASSES = {
   LockError,
@@ -73,7 +73,7 @@ test("LockTimeoutError names the holder's pid and command, since when, and how t
     assertStringIncludes(error.message, `"kill ${holder.pid}" ends it`);
     noAdvice(error);
   }
-  assertStringIncludes(command, "agent.mjs");
+  assertStringIncludes(command, "lock_process.mjs");
   const since = Date.parse(acquiredAt);
   assert(since >= earliest - 1 && since <= Date.now() + 1, acquiredAt);
 });

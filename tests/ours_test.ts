@@ -6,9 +6,9 @@ import { Lock } from "../mod.ts";
 import { isOfThisCommand } from "../src/backend/ours.ts";
 import type { HolderFields } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
-import { test } from "./harness.ts";
-import { failure } from "./lockers.ts";
-import { leave, ownerOf, recordIn } from "./pid_files.ts";
+import { test } from "./support/harness.ts";
+import { failure } from "./support/lockers.ts";
+import { leave, ownerOf, recordIn } from "./support/pid_files.ts";
 
 /** What this very thread writes. */
 const ownRecord = (other: Partial<HolderFields> = {}): HolderFields =>

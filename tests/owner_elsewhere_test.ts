@@ -5,8 +5,18 @@ import { fileURLToPath } from "node:url";
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { Lock, LockTimeoutError } from "../mod.ts";
 import { system } from "../src/sys/mod.ts";
-import { Agent, AgentError, type Kind, ownKind, type Place, test } from "./harness.ts";
-import { asNobody, deadOwner, kinds, leave, nonce, ownerOf, recordIn, sleeper, startTimeOf } from "./pid_files.ts";
+import { Agent, AgentError, type Kind, ownKind, type Place, test } from "./support/harness.ts";
+import {
+  asNobody,
+  deadOwner,
+  kinds,
+  leave,
+  nonce,
+  ownerOf,
+  recordIn,
+  sleeper,
+  startTimeOf,
+} from "./support/pid_files.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../", import.meta.url));
 

@@ -7,7 +7,7 @@ import { processState } from "../mod.ts";
 import { judge } from "../src/record/owner.ts";
 import type { HolderFields } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
-import { type Agent, AgentError, type Place, test } from "./harness.ts";
+import { type Agent, AgentError, type Place, test } from "./support/harness.ts";
 import {
   deadOwner,
   deadPid,
@@ -21,7 +21,7 @@ import {
   startTimeOf,
   threadId,
   zombie,
-} from "./pid_files.ts";
+} from "./support/pid_files.ts";
 
 interface Case {
   readonly owner: (place: Place, judge: number) => HolderFields | Promise<HolderFields>;

@@ -8,8 +8,8 @@ import { hasThread, ownThread, type Proc } from "../src/sys/proc.ts";
 import { type FileStat, SystemError } from "../src/sys/contract.ts";
 import type { Identity, Processes } from "../src/sys/contract.ts";
 import { isOfThisThread, whyThreadIsDead } from "../src/record/owner_thread.ts";
-import { test } from "./harness.ts";
-import { ownerOf, sleeper } from "./pid_files.ts";
+import { test } from "./support/harness.ts";
+import { ownerOf, sleeper } from "./support/pid_files.ts";
 
 /** A process that knows this of itself and of threads. */
 function knowing(self: Partial<Identity>, thread: number | undefined, threads: number[] | undefined): Processes {

@@ -6,9 +6,9 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { Lock, scan } from "../mod.ts";
 import { history } from "../src/journal.ts";
-import { ownKind, test, within } from "./harness.ts";
-import { failure } from "./lockers.ts";
-import { kinds, names } from "./pid_files.ts";
+import { ownKind, test, within } from "./support/harness.ts";
+import { failure } from "./support/lockers.ts";
+import { kinds, names } from "./support/pid_files.ts";
 
 test("tryAcquire() with .. after a symlink locks the file that flock(1) locks", async ({ path, agent, child }) => {
   mkdirSync(path("far/away"), { recursive: true });

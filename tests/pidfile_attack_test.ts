@@ -2,9 +2,9 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { type Agent, type Place, test, within } from "./harness.ts";
-import { failure } from "./lockers.ts";
-import { deadOwner, kinds, leave, names, nonce, recordIn } from "./pid_files.ts";
+import { type Agent, type Place, test, within } from "./support/harness.ts";
+import { failure } from "./support/lockers.ts";
+import { deadOwner, kinds, leave, names, nonce, recordIn } from "./support/pid_files.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 const FLOCK = { backend: "flock" } as const;

@@ -2,9 +2,9 @@
 import { readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { Lock } from "../mod.ts";
-import { type Agent, AgentError, type Kind, type Place, test } from "./harness.ts";
-import { failure, underStrace } from "./lockers.ts";
-import { deadOwner, kinds, leave, names, recordIn } from "./pid_files.ts";
+import { type Agent, AgentError, type Kind, type Place, test } from "./support/harness.ts";
+import { failure, underStrace } from "./support/lockers.ts";
+import { deadOwner, kinds, leave, names, recordIn } from "./support/pid_files.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 

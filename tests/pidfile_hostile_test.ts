@@ -6,10 +6,10 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { fromFileUrl } from "@std/path";
 import { Lock } from "../mod.ts";
 import { encode } from "../src/record/record.ts";
-import { type Kind, ownKind, type Place, SLOW, test, within } from "./harness.ts";
-import { command, PYTHON } from "./needs.ts";
-import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
-import { deadOwner, ELSEWHERE, kinds, leave, names, nonce, ownerOf, recordIn, sleeper } from "./pid_files.ts";
+import { type Kind, ownKind, type Place, SLOW, test, within } from "./support/harness.ts";
+import { command, PYTHON } from "./support/needs.ts";
+import { failure, here, type Party, partyOf, snapshot } from "./support/lockers.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, names, nonce, ownerOf, recordIn, sleeper } from "./support/pid_files.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);

@@ -3,10 +3,10 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { Lock, LockTimeoutError } from "../mod.ts";
-import { type Child, mustBlock, type Place, test } from "./harness.ts";
-import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
-import { kinds, leave, names, ownerOf, sleeper } from "./pid_files.ts";
-import { PYTHON } from "./needs.ts";
+import { type Child, mustBlock, type Place, test } from "./support/harness.ts";
+import { failure, here, type Party, partyOf, snapshot } from "./support/lockers.ts";
+import { kinds, leave, names, ownerOf, sleeper } from "./support/pid_files.ts";
+import { PYTHON } from "./support/needs.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 const FLOCK = { backend: "flock" } as const;

@@ -4,9 +4,9 @@ import process from "node:process";
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockDeadlockError, LockLostError, LockNotHeldError, LockTimeoutError } from "../mod.ts";
 import { breakPidFile } from "../src/backend/break.ts";
-import { mustBlock, type Place, test, within } from "./harness.ts";
-import { failure, here, type Party, partyOf, snapshot } from "./lockers.ts";
-import { deadOwner, ELSEWHERE, kinds, leave, names, ownerOf, recordIn, sleeper } from "./pid_files.ts";
+import { mustBlock, type Place, test, within } from "./support/harness.ts";
+import { failure, here, type Party, partyOf, snapshot } from "./support/lockers.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, names, ownerOf, recordIn, sleeper } from "./support/pid_files.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;
 

@@ -6,7 +6,7 @@ import { Lock, LockError, LockHolder } from "../mod.ts";
 import { timeoutError } from "../src/record/messages.ts";
 import { printable, quote, shown } from "../src/sys/printable.ts";
 import { cut } from "../src/cli/output.ts";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
 

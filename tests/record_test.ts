@@ -9,7 +9,7 @@ import {
   RECORD_LIMIT,
   sameBytes,
 } from "../src/record/record.ts";
-import { test } from "./harness.ts";
+import { test } from "./support/harness.ts";
 
 const FULL: HolderFields = {
   pid: 4711,

@@ -5,8 +5,8 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Lock, type LockHolder, LockLostError, LockNotHeldError } from "../mod.ts";
 import "../src/diagnostics.ts";
 import type { LockEventName } from "../src/diagnostics.ts";
-import { mustBlock, test, within } from "./harness.ts";
-import { deadOwner, leave, until } from "./pid_files.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
+import { deadOwner, leave, until } from "./support/pid_files.ts";
 
 /** Another file stands in its place. */
 function lose({ path }: Lock): void {

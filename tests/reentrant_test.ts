@@ -1,7 +1,7 @@
 /** reentrant: true. Counted by the object; inside run() the asynchronous context decides who may enter again. */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Lock, LockDeadlockError, LockNotHeldError, LockTimeoutError } from "../mod.ts";
-import { mustBlock, test, within } from "./harness.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
 
 const reentrant = (path: string) => new Lock(path, { reentrant: true });
 

@@ -7,12 +7,12 @@ import { unlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockLostError, LockNotHeldError, LockTimeoutError } from "../mod.ts";
-import { type Child, type Place, test, within } from "./harness.ts";
-import { failure, partyOf } from "./lockers.ts";
+import { type Child, type Place, test, within } from "./support/harness.ts";
+import { failure, partyOf } from "./support/lockers.ts";
 import { timeoutError } from "../src/record/messages.ts";
 import { type HolderFields, LockHolder } from "../src/record/record.ts";
-import { deadOwner, kinds, leave, names, nonce, ownerOf, sleeper } from "./pid_files.ts";
-import { PYTHON } from "./needs.ts";
+import { deadOwner, kinds, leave, names, nonce, ownerOf, sleeper } from "./support/pid_files.ts";
+import { PYTHON } from "./support/needs.ts";
 
 const BACKENDS = ["flock", "pidfile"] as const;
 

@@ -7,9 +7,9 @@ import process from "node:process";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { Lock } from "../mod.ts";
-import { type Child, ownKind, type Place, test, within } from "./harness.ts";
-import { kernelHolders } from "./lockers.ts";
-import { deno, tool } from "./tools.ts";
+import { type Child, ownKind, type Place, test, within } from "./support/harness.ts";
+import { kernelHolders } from "./support/lockers.ts";
+import { deno, tool } from "./support/tools.ts";
 
 const module = new URL("../mod.ts", import.meta.url);
 const repository = fromFileUrl(new URL("../", import.meta.url));

@@ -13,9 +13,9 @@ import { availableParallelism } from "node:os";
 import process from "node:process";
 import { parseArgs, styleText } from "node:util";
 import { pack } from "../tasks/pack.ts";
-import { type Count, type Runner, RUNNERS, runTests, type Skip } from "./runners.ts";
-import { skipReport } from "./skips.ts";
-import { deno, tool } from "./tools.ts";
+import { type Count, type Runner, RUNNERS, runTests, type Skip } from "./support/runners.ts";
+import { skipReport } from "./support/skips.ts";
+import { deno, tool } from "./support/tools.ts";
 
 const { values: { only, long }, positionals: names } = parseArgs({
   options: { only: { type: "string" }, long: { type: "boolean", default: false } },
@@ -27,7 +27,7 @@ if (only !== undefined && !RUNNERS.some((each) => each === only)) {
 
 const find = (folder: string) =>
   readdirSync(folder).filter((name) => name.endsWith("_test.ts")).sort().map((name) => `${folder}/${name}`);
-const all = { behaviour: find("tests"), denoOnly: find("tests/once"), long: find("tests/long") };
+const all = { behaviour: find("tests"), denoOnly: find("tests/deno_only"), long: find("tests/long") };
 const isCalled = (name: string) => (file: string) =>
   [`${name}_test.ts`, name].some((each) => file.endsWith(`/${each}`) || file === each);
 /** The files that a name means: those called so, or else those with it in their path. */

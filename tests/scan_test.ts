@@ -5,10 +5,10 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { Lock, LockError, type LockStatus, scan } from "../mod.ts";
-import { type Kind, ownKind, type Place, test, within } from "./harness.ts";
-import { needs, PYTHON } from "./needs.ts";
-import { failure, openIn, snapshot } from "./lockers.ts";
-import { deadOwner, ELSEWHERE, kinds, leave, nonce } from "./pid_files.ts";
+import { type Kind, ownKind, type Place, test, within } from "./support/harness.ts";
+import { needs, PYTHON } from "./support/needs.ts";
+import { failure, openIn, snapshot } from "./support/lockers.ts";
+import { deadOwner, ELSEWHERE, kinds, leave, nonce } from "./support/pid_files.ts";
 
 /** What is told of each, by its name; the names in the order in which they were told. */
 function byName(directory: string, statuses: LockStatus[]): Record<string, LockStatus> {

@@ -2,8 +2,8 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { readdirSync } from "node:fs";
 import { Lock, LockTimeoutError } from "../mod.ts";
-import { type Agent, mustBlock, type Place, test, within } from "./harness.ts";
-import { nothingOpen } from "./lockers.ts";
+import { type Agent, mustBlock, type Place, test, within } from "./support/harness.ts";
+import { nothingOpen } from "./support/lockers.ts";
 
 const reader = (path: string) => new Lock(path, { mode: "shared" });
 

@@ -10,10 +10,10 @@ import { hasLockOf } from "../src/inspect/holders.ts";
 import { LockHolder } from "../src/record/record.ts";
 import { system } from "../src/sys/mod.ts";
 import type { System } from "../src/sys/contract.ts";
-import { type Child, ownKind, type Place, test, within } from "./harness.ts";
-import { failure } from "./lockers.ts";
-import { asNobody, leave, ownerOf, recordIn, sleeper, stateOf, until } from "./pid_files.ts";
-import { PYTHON } from "./needs.ts";
+import { type Child, ownKind, type Place, test, within } from "./support/harness.ts";
+import { failure } from "./support/lockers.ts";
+import { asNobody, leave, ownerOf, recordIn, sleeper, stateOf, until } from "./support/pid_files.ts";
+import { PYTHON } from "./support/needs.ts";
 
 const SIGTERM = { signalHolder: "SIGTERM" } as const;
 const NOBODY = 65534;

@@ -2,7 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import { type Agent, mustBlock, type Place, test, within } from "./harness.ts";
+import { type Agent, mustBlock, type Place, test, within } from "./support/harness.ts";
 
 /** Processor time that a process has used, in milliseconds. */
 function used(pid: number): number {

@@ -1,10 +1,10 @@
-/** src/sys/errno.ts: what is made of numbers and messages. Its tables: tests/once/platform_tables_test.ts. */
+/** src/sys/errno.ts: what is made of numbers and messages. Its tables: tests/deno_only/platform_tables_test.ts. */
 import { execFileSync } from "node:child_process";
 import process from "node:process";
 import { assertEquals } from "@std/assert";
 import { errnoName, messageErrno, osErrorName, reasonOf } from "../src/sys/errno.ts";
-import { test } from "./harness.ts";
-import { command, PYTHON } from "./needs.ts";
+import { test } from "./support/harness.ts";
+import { command, PYTHON } from "./support/needs.ts";
 
 test("errnoName() shows a number that it does not know, and never takes it for another", () => {
   for (const platform of ["linux", "darwin", "freebsd", "android"]) {

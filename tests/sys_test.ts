@@ -16,8 +16,8 @@ import {
   surroundings,
 } from "../src/sys/proc.ts";
 import type { FileStat } from "../src/sys/contract.ts";
-import { ownKind, test } from "./harness.ts";
-import { needs } from "./needs.ts";
+import { ownKind, test } from "./support/harness.ts";
+import { needs } from "./support/needs.ts";
 
 /** Fields 4 to 21 of proc(5), then the start time, then 23 to 52. */
 const REST = `1 4711 4711 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 8731234 ${"0 ".repeat(30).trim()}\n`;

@@ -3,8 +3,8 @@ import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
 import { block } from "../src/sys/block.ts";
 import { pause, Wait } from "../src/wait/wait.ts";
-import { mustBlock, test, within } from "./harness.ts";
-import { countedSignal } from "./lockers.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
+import { countedSignal } from "./support/lockers.ts";
 
 /** A clock that stands still until it is moved. */
 function clock(now = 1e6) {

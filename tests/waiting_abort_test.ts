@@ -3,8 +3,8 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { existsSync, readdirSync } from "node:fs";
 import process from "node:process";
 import { Lock } from "../mod.ts";
-import { mustBlock, test, within } from "./harness.ts";
-import { countedSignal } from "./lockers.ts";
+import { mustBlock, test, within } from "./support/harness.ts";
+import { countedSignal } from "./support/lockers.ts";
 
 const reason = new Error("on purpose");
 

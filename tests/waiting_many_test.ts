@@ -3,9 +3,9 @@ import { assert, assertEquals } from "@std/assert";
 import { readFile } from "node:fs/promises";
 import process from "node:process";
 import { Lock } from "../mod.ts";
-import { mustBlock, type Place, test, within } from "./harness.ts";
-import { closed, open } from "./lockers.ts";
-import { until } from "./pid_files.ts";
+import { mustBlock, type Place, test, within } from "./support/harness.ts";
+import { closed, open } from "./support/lockers.ts";
+import { until } from "./support/pid_files.ts";
 
 const MANY = 600;
 const NUMBERS = Array.from({ length: MANY }, (_, i) => i);

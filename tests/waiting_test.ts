@@ -2,8 +2,8 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { Lock, LockTimeoutError } from "../mod.ts";
-import { type Agent, mustBlock, type Place, test, within } from "./harness.ts";
-import { kernelHolders, nothingOpen } from "./lockers.ts";
+import { type Agent, mustBlock, type Place, test, within } from "./support/harness.ts";
+import { kernelHolders, nothingOpen } from "./support/lockers.ts";
 
 /** An agent that holds the lock. */
 async function holder({ agent, path }: Pick<Place, "agent" | "path">): Promise<Agent> {

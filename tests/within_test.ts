@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { readFileSync, statSync } from "node:fs";
 import { Lock, LockNotHeldError } from "../mod.ts";
-import { mustBlock, test } from "./harness.ts";
+import { mustBlock, test } from "./support/harness.ts";
 
 /** A promise, and what settles it. */
 function gate(): { promise: Promise<void>; open: () => void; fail: (reason: Error) => void } {

@@ -1,9 +1,9 @@
 /** Threads: each is a stranger to the others; and what is left of the lock of a thread that has ended. */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { existsSync, readFileSync } from "node:fs";
-import { type Agent, mustBlock, ownKind, type Place, test, within } from "./harness.ts";
-import { failure, kernelHolders, openIn } from "./lockers.ts";
-import { recordIn, until } from "./pid_files.ts";
+import { type Agent, mustBlock, ownKind, type Place, test, within } from "./support/harness.ts";
+import { failure, kernelHolders, openIn } from "./support/lockers.ts";
+import { recordIn, until } from "./support/pid_files.ts";
 
 /** An agent with a Worker, and a stranger. */
 async function threads({ freshAgent: agent, path }: Pick<Place, "freshAgent" | "path">, options: object = {}) {

@@ -3,7 +3,7 @@
  *
  * Only Linux has been run. The rows marked "from headers" are read off the
  * systems' own headers and were not run here. Every number and name is compared
- * with the header that it is from by `tests/once/platform_tables_test.ts`.
+ * with the header that it is from by `tests/deno_only/platform_tables_test.ts`.
  */
 
 import type { Signature } from "./abi.ts";

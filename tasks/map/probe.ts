@@ -1,7 +1,7 @@
 /** What one tryAcquire() runs through, measured in a process of its own. */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { deno, tool } from "../../tests/tools.ts";
+import { deno, tool } from "../../tests/support/tools.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 

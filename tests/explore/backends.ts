@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { tryFlock } from "../../src/backend/flock.ts";
 import { advance } from "../../src/backend/pidfile.ts";
-import { type Edit as BareEdit, edited } from "../edits.ts";
+import { type Edit as BareEdit, edited } from "../support/edits.ts";
 import type { Backends } from "./explore.ts";
 
 /** The code that ships. */

@@ -1,8 +1,8 @@
 /** What the tasks build: the executable and the npm package, each with a command that works. */
 import { assert, assertEquals } from "@std/assert";
 import { existsSync, writeFileSync } from "node:fs";
-import { CLI } from "../cli.ts";
-import { test, within } from "../harness.ts";
+import { CLI } from "../support/cli.ts";
+import { test, within } from "../support/harness.ts";
 
 test("deno task compile makes one executable that does the same", async ({ child, dir, path }) => {
   const [deno] = CLI.deno();

@@ -2,10 +2,10 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { mkdirSync } from "node:fs";
 import process from "node:process";
-import { compiled, FLOCKS, wrapper } from "../flocks.ts";
-import { type Place, test, within } from "../harness.ts";
-import { needs } from "../needs.ts";
-import { utilLinuxTests } from "../tools.ts";
+import { compiled, FLOCKS, wrapper } from "../support/flocks.ts";
+import { type Place, test, within } from "../support/harness.ts";
+import { needs } from "../support/needs.ts";
+import { utilLinuxTests } from "../support/tools.ts";
 
 /** Runs the script, unchanged, on a command; what it printed. It writes only into the test's folder. */
 async function suite({ dir, child }: Place, name: string, command: readonly string[]): Promise<string> {

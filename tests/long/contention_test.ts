@@ -8,13 +8,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { after } from "node:test";
-import { runGarbage } from "../contention/garbage.ts";
-import { runLoop, runMixed } from "../contention/long.ts";
-import { markerModules, type Modules, mutantModules, naiveModules, ownModules } from "../contention/modules.ts";
-import { Random } from "../contention/random.ts";
-import { MIX, MUTANT_MIX, runRounds } from "../contention/rounds.ts";
-import { enter, isAlive } from "../contention/witness.mjs";
-import { type Kind, test } from "../harness.ts";
+import { runGarbage } from "../torture/contention/garbage.ts";
+import { runLoop, runMixed } from "../torture/contention/long.ts";
+import { markerModules, type Modules, mutantModules, naiveModules, ownModules } from "../torture/contention/modules.ts";
+import { Random } from "../torture/contention/random.ts";
+import { MIX, MUTANT_MIX, runRounds } from "../torture/contention/rounds.ts";
+import { enter, isAlive } from "../torture/contention/witness.mjs";
+import { type Kind, test } from "../support/harness.ts";
 
 /** Another run has another seed, and says which. */
 const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));

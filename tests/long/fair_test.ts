@@ -1,6 +1,6 @@
 /** Many processes that fight for one lock: nobody goes without. */
 import { assert, assertEquals } from "@std/assert";
-import { type Kind, test, within } from "../harness.ts";
+import { type Kind, test, within } from "../support/harness.ts";
 
 const PROCESSES = 8, MILLISECONDS = 5_000;
 

@@ -3,8 +3,8 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
 import { attack, faults } from "../torture/faults.ts";
 import type { Case, Scene } from "../torture/faults/stage.ts";
-import { copySource, type Edit } from "../edits.ts";
-import { type Place, test } from "../harness.ts";
+import { copySource, type Edit } from "../support/edits.ts";
+import { type Place, test } from "../support/harness.ts";
 
 /** Another run has another seed, and says which. */
 const seed = Number(process.env.HOLDFAST_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));

@@ -1,8 +1,8 @@
 /** The short form of the fuzzing, and that it finds what it looks for. `deno task torture` has the long one. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import process from "node:process";
-import type { Edit } from "../edits.ts";
-import { test } from "../harness.ts";
+import type { Edit } from "../support/edits.ts";
+import { test } from "../support/harness.ts";
 import { makeCase, type World } from "../torture/fuzz/cases.ts";
 import { growthOf, STEEP } from "../torture/fuzz/growth.ts";
 import { readBytes } from "../torture/fuzz/oracle.ts";

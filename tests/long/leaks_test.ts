@@ -1,8 +1,8 @@
 /** The short form of the search for leaks, and that it finds what it looks for. `deno task torture` has the long one. */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { type Kind, test } from "../harness.ts";
-import { copySource, type Edit } from "../edits.ts";
+import { type Kind, test } from "../support/harness.ts";
+import { copySource, type Edit } from "../support/edits.ts";
 import { leaks, runLeaks } from "../torture/leaks.ts";
 
 test("leaks() finds nothing after 300 of each in Deno without FFI, Bun and Node 26", async ({ dir }) => {

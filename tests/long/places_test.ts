@@ -1,6 +1,6 @@
 /** The torture's places, in their short form; and that their trials find a lock that is none. */
 import { assert, assertEquals } from "@std/assert";
-import { test } from "../harness.ts";
+import { test } from "../support/harness.ts";
 import { inPlaces, places } from "../torture/places.ts";
 import { ALL } from "../torture/places/trials.ts";
 import { GROUNDS } from "../torture/places/grounds.ts";

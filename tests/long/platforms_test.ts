@@ -1,9 +1,9 @@
 /** The platform matrix in its short form. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { fileURLToPath } from "node:url";
-import { test, within } from "../harness.ts";
-import { needs } from "../needs.ts";
-import { deno } from "../tools.ts";
+import { test, within } from "../support/harness.ts";
+import { needs } from "../support/needs.ts";
+import { deno } from "../support/tools.ts";
 
 const MAIN = fileURLToPath(new URL("../platforms/main.ts", import.meta.url));
 const MAP = `--import-map=${fileURLToPath(new URL("../stand_in/import_map.json", import.meta.url))}`;

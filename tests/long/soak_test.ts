@@ -1,7 +1,7 @@
 /** `deno task torture` in its short form: the soak, and whether it finds what was put there to be found. */
 import { assert, assertEquals } from "@std/assert";
 import process from "node:process";
-import { test } from "../harness.ts";
+import { test } from "../support/harness.ts";
 import { attack, FAULTS, first, LIMIT } from "../torture/deliberate.ts";
 import { EVERYBODY, soak } from "../torture/soak.ts";
 

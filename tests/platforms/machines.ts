@@ -5,7 +5,7 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { repository, runTests } from "../runners.ts";
+import { repository, runTests } from "../support/runners.ts";
 import { bunOnArm64, bunOnMusl, denoOnArm64, type Machine } from "./machines/machines.ts";
 import { type Circumstances, type Group, isWanted, type Row } from "./row.ts";
 import { excluded, type Exclusion } from "./suite.ts";

@@ -14,7 +14,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { pack } from "../../tasks/pack.ts";
-import { tool } from "../tools.ts";
+import { tool } from "../support/tools.ts";
 import { table } from "../torture/report.ts";
 import { GROUPS } from "./groups.ts";
 import { cells, circumstances, COLUMNS, readReport, withRun, writeReport } from "./report.ts";

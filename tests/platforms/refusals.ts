@@ -3,7 +3,7 @@
  * FUSE, so that the kernel and each runtime's own way to call it have a say.
  */
 import { writeFileSync } from "node:fs";
-import { type Kind, KINDS } from "../harness.ts";
+import { type Kind, KINDS } from "../support/harness.ts";
 import { fuse } from "../torture/places/grounds.ts";
 import { Keeper } from "../torture/places/keeper.ts";
 import { compileLiar } from "../torture/places/liar.ts";

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { release } from "node:os";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { deno, tool } from "../tools.ts";
+import { deno, tool } from "../support/tools.ts";
 import { table } from "../torture/report.ts";
 import { type Entry, GROUPS } from "./groups.ts";
 import type { Row } from "./row.ts";

@@ -1,7 +1,7 @@
 /** The behaviour suite in a place: a file system that is mounted for one run of it, in a namespace that ends with it. */
 import { chmodSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { repository, type Runner, runTests } from "../runners.ts";
+import { repository, type Runner, runTests } from "../support/runners.ts";
 import { GROUNDS } from "../torture/places/grounds.ts";
 import { Keeper } from "../torture/places/keeper.ts";
 import { type Circumstances, isWanted, type Row } from "./row.ts";
@@ -16,10 +16,9 @@ export const RUNTIMES: readonly (readonly [name: string, runner: Runner])[] = [
 const PLACELESS: Readonly<Record<string, string>> = {
   "channels_test.ts": "events in the process",
   "closed_test.ts": "which file a process's descriptor is",
-  "complete_test.ts": "what is seen of a lock from a container; tests/once/place_test.ts has FUSE",
+  "complete_test.ts": "what is seen of a lock from a container; tests/deno_only/place_test.ts has FUSE",
   "deadlock_test.ts": "waiting for oneself",
   "layout_test.ts": "what the sources look like, and that an import does nothing",
-  "options_test.ts": "options, and what they default to",
   "options_errors_test.ts": "options that are wrong",
   "owner_test.ts": "whether a process is alive",
   "owner_elsewhere_test.ts": "the same, in containers",

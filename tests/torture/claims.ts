@@ -4,7 +4,7 @@
 export const CLAIMS: readonly (readonly [claim: string, attackers: readonly string[]])[] = [
   [
     "An exclusive lock has one holder at a time, among Deno, Bun, Node, flock(1) and Python, in any pair",
-    ["soak", "deliberate", "places", "faults", "tests/once/matrix_test.ts"],
+    ["soak", "deliberate", "places", "faults", "tests/deno_only/matrix_test.ts"],
   ],
   [
     "It is free the moment its holder ends, by `kill -9`, a crash, the OOM killer or `process.exit()`",
@@ -14,9 +14,13 @@ export const CLAIMS: readonly (readonly [claim: string, attackers: readonly stri
   ["A lock that is lost while it is held is noticed, and the holder told", [
     "soak",
     "places",
-    "tests/once/lost_test.ts",
+    "tests/deno_only/lost_test.ts",
   ]],
-  ["`inspect()` names who really has the lock, and never takes it", ["fuzz", "places", "tests/once/inspect_test.ts"]],
+  ["`inspect()` names who really has the lock, and never takes it", [
+    "fuzz",
+    "places",
+    "tests/deno_only/inspect_test.ts",
+  ]],
   ["Only the verified holder is ever signalled", ["fuzz", "tests/handover_test.ts"]],
   ["The next holder is told of one that died without releasing", ["fuzz", "tests/death_test.ts"]],
   ["No clock and no file time decides who holds the kernel lock", ["soak", "tests/files_untouched_test.ts"]],
@@ -39,11 +43,11 @@ export const CLAIMS: readonly (readonly [claim: string, attackers: readonly stri
   ["`false` means held, and nothing else: every other failure throws", [
     "faults",
     "places",
-    "tests/once/errors_test.ts",
+    "tests/deno_only/errors_test.ts",
   ]],
   [
     "A dead owner's PID file is taken over by one process only, and the two back ends exclude each other",
-    ["soak", "deliberate", "fuzz", "faults", "tests/once/explore_test.ts", "tests/long/contention_test.ts"],
+    ["soak", "deliberate", "fuzz", "faults", "tests/deno_only/explore_test.ts", "tests/long/contention_test.ts"],
   ],
   [
     "A zombie, a thread's id, a reused PID, a PID from before a reboot is not alive; what cannot be known is not dead",
@@ -54,8 +58,8 @@ export const CLAIMS: readonly (readonly [claim: string, attackers: readonly stri
     ["leaks", "tests/waiting_test.ts"],
   ],
   ["A signal keeps its default action", ["tests/death_test.ts"]],
-  ["A C library planted in the current directory is not loaded", ["tests/once/planted_test.ts"]],
-  ["Deno asks nothing on the terminal", ["tests/once/terminal_test.ts"]],
+  ["A C library planted in the current directory is not loaded", ["tests/deno_only/planted_test.ts"]],
+  ["Deno asks nothing on the terminal", ["tests/deno_only/terminal_test.ts"]],
 ];
 
 /** The claims of a README: the first cells of its table of guarantees. */

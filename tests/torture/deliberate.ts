@@ -3,8 +3,8 @@
  * without them. What cannot find these would find nothing else either.
  */
 import { join } from "node:path";
-import { editedModules, type Modules } from "../contention/modules.ts";
-import type { Edit } from "../edits.ts";
+import { editedModules, type Modules } from "./contention/modules.ts";
+import type { Edit } from "../support/edits.ts";
 import type { Part } from "./part.ts";
 import { type Common, crew, ROBBED } from "./soak.ts";
 import { type ArenaResult, runArena } from "./soak/arena.ts";

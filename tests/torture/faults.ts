@@ -3,8 +3,8 @@
  * runtimes. Each time: a typed error or success; never "held" where nobody holds it, never a lock that another gets
  * too; no descriptor left; and the next process acquires.
  */
-import { type Kind, KINDS } from "../harness.ts";
-import { Random } from "../contention/random.ts";
+import { type Kind, KINDS } from "../support/harness.ts";
+import { Random } from "./contention/random.ts";
 import { type Backend, type Case, OPERATIONS, type Scene } from "./faults/stage.ts";
 import { Victim } from "./faults/victim.ts";
 import { PAGES } from "./faults/errnos.ts";

@@ -3,10 +3,10 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } fro
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { Child, type Kind, within } from "../harness.ts";
+import { Child, type Kind, within } from "../support/harness.ts";
 import { packedModule } from "../../tasks/pack.ts";
-import { deno, tool } from "../tools.ts";
-import { copySource, type Edit } from "../edits.ts";
+import { deno, tool } from "../support/tools.ts";
+import { copySource, type Edit } from "../support/edits.ts";
 import type { Circumstances, Part } from "./part.ts";
 
 const worker = fileURLToPath(new URL("leaks/worker.mjs", import.meta.url));

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { fingerprint, ownModules } from "../contention/modules.ts";
+import { fingerprint, ownModules } from "./contention/modules.ts";
 import { CLAIMS } from "./claims.ts";
 import type { Section } from "./part.ts";
 import { PARTS } from "./parts.ts";

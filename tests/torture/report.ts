@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import process from "node:process";
-import { command } from "../needs.ts";
-import { deno, tool } from "../tools.ts";
+import { command } from "../support/needs.ts";
+import { deno, tool } from "../support/tools.ts";
 import type { Section } from "./part.ts";
 
 /** A table whose columns stand one below the other. */

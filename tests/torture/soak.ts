@@ -5,7 +5,7 @@
  */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type Modules, ownModules } from "../contention/modules.ts";
+import { type Modules, ownModules } from "./contention/modules.ts";
 import type { Part } from "./part.ts";
 import { type ArenaOptions, type ArenaResult, MORE_FDS, MORE_MEMORY, runArena, WINDOW } from "./soak/arena.ts";
 import type { Contender, Job, Post } from "./soak/crew.ts";

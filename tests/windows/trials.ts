@@ -11,7 +11,7 @@ import { clearTimeout, setTimeout as later } from "node:timers";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Row } from "../platforms/row.ts";
-import { count } from "../runners.ts";
+import { count } from "../support/runners.ts";
 import { type Way, WAYS, windowsPath, type Wine } from "./wine.ts";
 
 /** How much is tried. */

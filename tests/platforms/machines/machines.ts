@@ -3,10 +3,10 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Runner } from "../../runners.ts";
-import { fetchPackages } from "../../apt.ts";
-import { command } from "../../needs.ts";
-import { cached, deno, tool } from "../../tools.ts";
+import type { Runner } from "../../support/runners.ts";
+import { fetchPackages } from "../../support/apt.ts";
+import { command } from "../../support/needs.ts";
+import { cached, deno, tool } from "../../support/tools.ts";
 
 /** A runtime that is not this machine's own. */
 export interface Machine {

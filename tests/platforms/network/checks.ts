@@ -3,8 +3,8 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import process from "node:process";
-import { CLI, type CliKind, outcome } from "../../cli.ts";
-import { type Agent, Child, type Kind, within } from "../../harness.ts";
+import { CLI, type CliKind, outcome } from "../../support/cli.ts";
+import { type Agent, Child, type Kind, within } from "../../support/harness.ts";
 import type { NetworkPlace } from "./places.ts";
 
 /** A place, and one of the ways in which locks are taken there. */

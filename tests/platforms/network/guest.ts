@@ -6,8 +6,8 @@
  */
 import { appendFileSync, closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import process from "node:process";
-import { Agent, type Kind } from "../../harness.ts";
-import { runTests } from "../../runners.ts";
+import { Agent, type Kind } from "../../support/harness.ts";
+import { runTests } from "../../support/runners.ts";
 import { checksFor } from "./checks.ts";
 import { exclusionsFor, type NetworkPlace, PLACES } from "./places.ts";
 import { onStoppedServer } from "./soft.ts";

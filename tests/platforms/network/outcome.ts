@@ -1,6 +1,6 @@
 /** What the guest tells the host, for each kind, in a file of their common folder. */
-import type { Kind } from "../../harness.ts";
-import type { Runner } from "../../runners.ts";
+import type { Kind } from "../../support/harness.ts";
+import type { Runner } from "../../support/runners.ts";
 
 export const OUTCOMES = "outcomes.json";
 

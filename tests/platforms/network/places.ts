@@ -1,6 +1,6 @@
 /** The places: how each is mounted, what is right there, and which of the suite's tests are not for it. */
 
-import type { Runner } from "../../runners.ts";
+import type { Runner } from "../../support/runners.ts";
 import type { Exclusion } from "../suite.ts";
 
 /** A network file system, mounted twice from a server in the same guest. */

@@ -1,7 +1,7 @@
 /** A soft mount whose server has stopped: a typed error, in bounded time, and no lock that nobody has. */
 import { assert, assertEquals } from "@std/assert";
 import { execFileSync } from "node:child_process";
-import { Agent, type Kind, within } from "../../harness.ts";
+import { Agent, type Kind, within } from "../../support/harness.ts";
 
 /** Once it took over a minute. */
 const PATIENCE = 120_000;

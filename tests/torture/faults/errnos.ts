@@ -2,7 +2,7 @@
  * What each system call of ours may answer: all that its manual page lists (man-pages 6.03, section 2, ERRORS), and
  * beside that what was met in the field (CASES.md). EAGAIN is EWOULDBLOCK's number on Linux, so it stands once.
  */
-import type { Kind } from "../../harness.ts";
+import type { Kind } from "../../support/harness.ts";
 
 /** A page of the manual, and what it lists. */
 interface Page {

@@ -3,9 +3,9 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Lock } from "../../../mod.ts";
 import { encode } from "../../../src/record/record.ts";
-import { type Agent, type Child, within } from "../../harness.ts";
-import { openIn } from "../../lockers.ts";
-import { deadOwner } from "../../pid_files.ts";
+import { type Agent, type Child, within } from "../../support/harness.ts";
+import { openIn } from "../../support/lockers.ts";
+import { deadOwner } from "../../support/pid_files.ts";
 import { isLie, saysHeld, saysLeased } from "./errnos.ts";
 
 export type Backend = "flock" | "pidfile";

@@ -1,11 +1,11 @@
 /** One process that locks while its system calls fail: which of them there are, and what each failure came to. */
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { Agent, Child, type Kind, within } from "../../harness.ts";
+import { Agent, Child, type Kind, within } from "../../support/harness.ts";
 import { answersOf, PAGES } from "./errnos.ts";
 import { type Case, type Scene, Stage } from "./stage.ts";
 import { type Call, traced } from "./strace.ts";
-import { PYTHON } from "../../needs.ts";
+import { PYTHON } from "../../support/needs.ts";
 
 /** What a case came to. */
 export interface Outcome {

@@ -1,5 +1,5 @@
 /** Lock files that nobody should have written: each is a real record, or a bare PID, and what was done to it. */
-import { Random } from "../../contention/random.ts";
+import { Random } from "../contention/random.ts";
 
 /** A process that a record may name. */
 export interface Owner {

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import type { LockHolder } from "../../../src/record/record.ts";
-import { Random } from "../../contention/random.ts";
+import { Random } from "../contention/random.ts";
 import { makeCase, oddText, type World } from "./cases.ts";
 import { growthOf, STEEP } from "./growth.ts";
 import { type Fields, judgeOwner, judgeProcess, readBytes, type Reading, saysTooLittle, TEXTS } from "./oracle.ts";

@@ -1,5 +1,5 @@
 /** A folder whose name is not UTF-8, which no JavaScript string can name: only as the current directory. */
-import type { Kind } from "../../harness.ts";
+import type { Kind } from "../../support/harness.ts";
 import { Crew, flock1, type Wrong } from "./site.ts";
 
 const INSIDE = 'cd "$0"; at=$(printf "a\\377b"); mkdir -p "$at"; cd "$at"; exec "$@"';

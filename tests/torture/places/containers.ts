@@ -1,6 +1,6 @@
 /** Two containers' worth of namespaces, with the lock's folder in both. */
 import { join } from "node:path";
-import { Agent, type Kind } from "../../harness.ts";
+import { Agent, type Kind } from "../../support/harness.ts";
 import { soon, type Wrong } from "./site.ts";
 
 const BY = ["unshare", "--kill-child", "-pf", "--mount-proc", "-u"];

@@ -1,5 +1,5 @@
 /** The places, how each is made, and what is tried there. */
-import type { Kind } from "../../harness.ts";
+import type { Kind } from "../../support/harness.ts";
 import { acrossMounts, copiedUp, instead, lockedAsItIs, longName, noRoom, plantedFifo, refuses } from "./lesser.ts";
 import type { Trial } from "./site.ts";
 import { ALL } from "./trials.ts";

@@ -5,7 +5,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Child } from "../../harness.ts";
+import { Child } from "../../support/harness.ts";
 import { soon } from "./site.ts";
 
 const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;

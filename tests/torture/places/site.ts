@@ -3,8 +3,8 @@ import { chownSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { LockOptions } from "../../../mod.ts";
-import { Agent, type AgentError, type AgentOptions, Child, type Kind, within } from "../../harness.ts";
-import { PYTHON } from "../../needs.ts";
+import { Agent, type AgentError, type AgentOptions, Child, type Kind, within } from "../../support/harness.ts";
+import { PYTHON } from "../../support/needs.ts";
 
 export type Mode = "exclusive" | "shared";
 

@@ -1,6 +1,6 @@
 /** The fixed list of behaviours: what a lock must do in every place that can do it at all. */
 import { readFileSync, renameSync, unlinkSync } from "node:fs";
-import { snapshot } from "../../lockers.ts";
+import { snapshot } from "../../support/lockers.ts";
 import { flock1, granted, type Locked, names, put, python, type Site, type Trial, type Wrong } from "./site.ts";
 
 const PIDFILE = { backend: "pidfile" } as const;

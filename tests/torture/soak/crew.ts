@@ -1,10 +1,10 @@
 /** Starts those who contend for one lock: our five ways to take it, flock(1), and Python. */
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import type { Modules } from "../../contention/modules.ts";
-import { Child, type Kind } from "../../harness.ts";
-import { deno, tool } from "../../tools.ts";
-import { PYTHON } from "../../needs.ts";
+import type { Modules } from "../contention/modules.ts";
+import { Child, type Kind } from "../../support/harness.ts";
+import { deno, tool } from "../../support/tools.ts";
+import { PYTHON } from "../../support/needs.ts";
 
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 

@@ -15,7 +15,7 @@ const pipe = openSync(job.pipe, constants.O_WRONLY);
 const say = (text) => writeSync(pipe, `${text}\n`);
 
 let state = job.seed >>> 0;
-/** mulberry32, as in contention/random.ts, which Node 20 cannot read. */
+/** mulberry32, as in torture/contention/random.ts, which Node 20 cannot read. */
 function random() {
   state = (state + 0x6d2b79f5) >>> 0;
   let t = state;
