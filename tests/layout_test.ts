@@ -76,8 +76,8 @@ test("src/ imports from a room only what lies in it or below it, types included,
 test("against() and circles() find an import that is planted", () => {
   const sources = new Map(readSources());
   const plant = (name: string, text: string) => sources.set(name, sourceOf(name, text));
-  plant("sys/planted.ts", 'import type { Lock } from "../src/lock.ts";\n');
-  plant("backend/planted.ts", 'export { inspect } from "../src/inspect/inspect.ts";\n');
+  plant("sys/planted.ts", 'import type { Lock } from "../lock.ts";\n');
+  plant("backend/planted.ts", 'export { inspect } from "../inspect/inspect.ts";\n');
   plant("planted.ts", "");
   assertEquals(against(sources), [
     "sys/planted.ts imports lock.ts",

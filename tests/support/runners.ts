@@ -38,7 +38,7 @@ export function runner(kind: Runner, { files, binary, flags }: Choice): { comman
     case "bun":
       return { command: binary ?? tool("bun"), args: ["test", ...flags ?? [], ...files.map((file) => `./${file}`)] };
     case "node": {
-      const args = ["--disable-warning=ExperimentalWarning", "--import", "../stand_in/node.mjs", "--test"];
+      const args = ["--disable-warning=ExperimentalWarning", "--import", "./tests/stand_in/node.mjs", "--test"];
       // In one process, which keeps its agents from file to file.
       const how = ["--test-isolation=none", "--test-reporter=spec", ...flags ?? []];
       return { command: binary ?? tool("node26"), args: [...args, ...how, ...files] };
