@@ -164,7 +164,7 @@ export class Lock implements Disposable, AsyncDisposable {
    * @throws {LockTimeoutError} If it was still held when the time was up.
    * @throws {LockDeadlockError} At once, if this thread holds it, through this or another object.
    * @throws {LockError} As `tryAcquire` does.
-   * @throws {TypeError} If `timeout` is not a number.
+   * @throws {TypeError} If `timeout` is not a number, or a `signal` is given, which could not abort a wait that blocks.
    * @throws {RangeError} If `timeout` is negative or NaN.
    */
   acquireSync(options: Pick<AcquireOptions, "timeout"> = {}): this {

@@ -38,6 +38,13 @@ for (const kind of kinds) {
     }
   });
 
+  test(`a rejection that the program handles with once() ends nothing in ${kind}, as without a lock`, async ({ path, freshAgent: agent }) => {
+    const holder = await agent(kind);
+    assertEquals(await holder.call("deed", { deed: "handleOnce", path: path() }), "one request failed");
+    await holder.lock(path());
+    assertEquals(await holder.tryAcquire(), false, "it lives, and the lock is held");
+  });
+
   test(`held is false in a user's exit handler in ${kind} once the PID file is gone, and dispose there throws nothing`, async ({ dir, path, freshAgent: agent }) => {
     const holder = await agent(kind);
     await holder.lock(path(), PIDFILE);

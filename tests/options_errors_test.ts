@@ -1,5 +1,5 @@
 /** src/record/errors.ts and src/record/messages.ts: every error class, as it is thrown. */
-import { mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import {
   Lock,
@@ -173,4 +173,14 @@ test("LockError quotes a path so that its line breaks and quotes show", ({ path 
   const error = assertThrows(() => new Lock(odd).tryAcquire(), LockError);
   assertMatch(error.message, /a\\n\\"b\\"\.lock": ENOENT: its directory /);
   assertEquals(error.path, odd);
+});
+
+test("acquireSync() and runSync() refuse a signal, which could not abort a wait that blocks, and take no lock", ({ path }) => {
+  const lock = new Lock(path());
+  // The casts: the types do not let it through.
+  const options = { signal: AbortSignal.abort() } as { timeout?: number };
+  const text = 'Cannot wait for a lock as it has no option "signal": it has timeout';
+  assertEquals(assertThrows(() => lock.acquireSync(options), TypeError).message, text);
+  assertEquals(assertThrows(() => lock.runSync(() => {}, options), TypeError).message, text);
+  assertEquals(existsSync(path()), false);
 });

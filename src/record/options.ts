@@ -116,7 +116,7 @@ export function validateWait(
   options: AcquireOptions,
   how: "wait" | "block" = "wait",
 ): { timeout: number; signal: AbortSignal | undefined; signalHolder: string | undefined } {
-  known("wait for a lock", options, how === "wait" ? ["timeout", "signal", "signalHolder"] : ["timeout", "signal"]);
+  known("wait for a lock", options, how === "wait" ? ["timeout", "signal", "signalHolder"] : ["timeout"]);
   const { signal, signalHolder } = options;
   if (signalHolder !== undefined && !Object.hasOwn(signals(), signalHolder)) {
     const allowed = "the name of a signal, such as SIGTERM";

@@ -51,7 +51,8 @@ export function bunRuntime(): Runtime | undefined {
     onEnd(onExit, crash) {
       onEnd(onExit, crash);
       // No monitor sees a rejection here, and the exit event that follows says 0.
-      process.on("unhandledRejection", function seen(reason) {
+      // First of all: a listener of the program's by once() is no longer counted while it runs itself.
+      process.prependListener("unhandledRejection", function seen(reason) {
         if (process.listenerCount("unhandledRejection") > 1) return; // the program handles it
         crash();
         process.off("unhandledRejection", seen);
