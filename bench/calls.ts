@@ -8,16 +8,17 @@ const WHY: Record<string, string> = {
   "lstat(P.pid)":
     "is there a holder without a kernel lock? Looked at before anything is made or locked, for a refused " +
     "try must change nothing",
+  "lstat(P)": "is it a program? It is opened to read only, for the kernel starts none that is open for writing",
   "open(P)": "the lock file, made if missing, never through a symlink, never waiting for a FIFO's other end",
   "fstat(fd)": "it is a regular file, and which one: device and inode",
   "flock(fd)": "the lock",
-  "lstat(P)": "the file that was locked is still the one at the path: a deleted one is locked by nobody else",
+  "lstat(P) #2": "the file that was locked is still the one at the path: a deleted one is locked by nobody else",
   "pread(fd)": "what stands in it: nothing, a dead holder's record, or somebody's data, which is left alone",
   "pwrite(fd)": "our record, so that others can say who holds it",
   "lstat(P.pid) #2":
     "a holder without a kernel lock may have come between the first look and the lock; our record is " +
     "there by now, so one of the two sees the other",
-  "lstat(P) #2": "on release: still the same file, or the hold was lost, and its holder is told",
+  "lstat(P) #3": "on release: still the same file, or the hold was lost, and its holder is told",
   "pread(fd) #2": "on release: only our own record is taken away",
   "ftruncate(fd)": "on release: the record is gone, so the next one does not take us for a holder that crashed",
   "close(fd)": "the release itself: the kernel drops the lock with the last descriptor",

@@ -69,6 +69,12 @@ static void take_record_back(int fd) {
   if (ftruncate(fd, 0) != 0) fail("ftruncate");
 }
 
+/* Is it a program? While one is open for writing, the kernel starts it for no process (ETXTBSY). */
+static void look_for_program(void) {
+  struct statx st;
+  if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &st) != 0 && errno != ENOENT) fail("lstat");
+}
+
 /* ---- what they add up to ---- */
 
 /* The open file of a Lock that is used again, where that keeps it. */
@@ -78,6 +84,7 @@ static int kept = -1;
 static int acquire(int again) {
   (void)again; /* today both are the same */
   look_for_pid_file();
+  look_for_program();
   int fd = open_lock();
   if (!take(fd)) {
     close(fd);

@@ -8,7 +8,7 @@ import { tool } from "../tests/support/tools.ts";
 export const SIZE_LIMIT = 20_000;
 
 /** What it must not grow beyond unseen, in bytes. */
-export const SIZE_NOW = 38_700;
+export const SIZE_NOW = 39_200;
 
 const entry = fileURLToPath(new URL("../mod.ts", import.meta.url));
 
