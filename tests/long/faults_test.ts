@@ -66,12 +66,12 @@ test("attack() finds a failure that is taken for contention", async (place) => {
 test("attack() finds a descriptor that is not closed after an error", async (place) => {
   const failures = await mutant(
     place,
-    ["backend/open.ts", "  } catch (error) {\n    file.close();\n", "  } catch (error) {\n"],
+    ["backend/flock.ts", "    if (!staysOpen) file.close();", "    void file;"],
     { operation: "acquire", backend: "flock" },
-    ({ call, errno, nth }) => call === "statx" && errno === "EIO" && nth === 2,
+    ({ call, errno, nth }) => call === "flock" && errno === "EIO" && nth === 1,
   );
   assertEquals(failures.length, 1);
-  assertMatch(failures[0], /1 descriptors while held, not 0/);
+  assertMatch(failures[0], /2 descriptors while held, not 1; 1 descriptors after release, not 0/);
 });
 
 test("attack() finds an error that is a runtime's own", async (place) => {
