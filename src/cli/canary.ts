@@ -7,6 +7,7 @@ import { childProcess, fs } from "../sys/builtin.ts";
 import type { CommandCalls } from "../sys/command.ts";
 import { SystemError } from "../sys/contract.ts";
 import { signals, thisRuntime } from "../sys/mod.ts";
+import { statFields } from "../sys/proc.ts";
 
 /** How long its death is waited for, in milliseconds. */
 const PATIENCE = 50;
@@ -62,7 +63,7 @@ function isStruck(pid: number | undefined): boolean {
   if (pid === undefined || !thisRuntime().may.proc) return false;
   try {
     const [status, stat] = ["status", "stat"].map((name) => fs().readFileSync(`/proc/${pid}/${name}`, "latin1"));
-    const [state, , , , , , flags] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const [state, , , , , , flags] = statFields(stat);
     const isPending = /^(?:SigPnd|ShdPnd):\s*0*[1-9a-f]/m.test(status);
     return isPending || state === "Z" || (Number(flags) & EXITING) !== 0;
   } catch {

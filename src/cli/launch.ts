@@ -12,6 +12,7 @@ import { startedWith } from "../sys/environment.ts";
 import { exactArguments } from "../sys/given.ts";
 import { thisRuntime } from "../sys/mod.ts";
 import { quote } from "../sys/printable.ts";
+import { statFields } from "../sys/proc.ts";
 import type { Runtime } from "../sys/runtime.ts";
 import { SystemError } from "../sys/contract.ts";
 import { exitStatus, startProgram } from "./program.ts";
@@ -136,8 +137,7 @@ function byRuntime(command: readonly string[], fd: number | undefined): Launched
 /** The process group, by field 5 of proc(5); undefined where there is no /proc. */
 function groupOf(pid: number | "self"): string | undefined {
   try {
-    const stat = fs().readFileSync(`/proc/${pid}/stat`, "latin1");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[2];
+    return statFields(fs().readFileSync(`/proc/${pid}/stat`, "latin1"))[2];
   } catch {
     return undefined; // no /proc, or the process has ended
   }

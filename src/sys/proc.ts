@@ -20,13 +20,15 @@ export interface Reader extends Proc {
   ps(args: string[]): string | undefined;
 }
 
+/** The fields of `/proc/PID/stat` from the third on. The name before them may hold blanks and `) Z (`. */
+export const statFields = (stat: string): string[] => stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+
 /**
- * `/proc/PID/stat`, and a thread's: the name may hold blanks and `) Z (`, so all counting starts
- * after the last `)`. A process whose first thread has ended shows `Z` and lives
+ * `/proc/PID/stat`, and a thread's. A process whose first thread has ended shows `Z` and lives
  * on in the others; only one thread or none is a zombie.
  */
 export function parseStat(stat: string): { state: string; startTime: string } | undefined {
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const fields = statFields(stat);
   const [letter, threads, startTime] = [fields[0], Number(fields[17]), fields[19]]; // fields 3, 20 and 22 of proc(5)
   const state = letter === "Z" && threads > 1 ? "S" : letter;
   return startTime ? { state, startTime } : undefined;
