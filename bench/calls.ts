@@ -12,7 +12,7 @@ const WHY: Record<string, string> = {
   "open(P)": "the lock file, made if missing, never through a symlink, never waiting for a FIFO's other end",
   "fstat(fd)": "it is a regular file, and which one: device and inode",
   "flock(fd)": "the lock",
-  "lstat(P) #2": "the file that was locked is still the one at the path: a deleted one is locked by nobody else",
+  "lstat(P) #2": "the file that was locked is still the one at the path: no other process can lock a deleted one",
   "pread(fd)": "what stands in it: nothing, a dead holder's record, or somebody's data, which is left alone",
   "pwrite(fd)": "our record, so that others can say who holds it",
   "lstat(P.pid) #2":

@@ -32,7 +32,7 @@ console.log(`\n## From tryAcquire() to flock(2): ${frames.length} frames in ${fi
 console.log(frames.join("\n"));
 
 const touched = filesTouched();
-console.log(`\n## Files that one acquire and release run code of: ${touched.length}\n`);
+console.log(`\n## Files whose code runs in one acquire and release: ${touched.length}\n`);
 console.log(touched.join("\n"));
 
 const kept = variables(sources);

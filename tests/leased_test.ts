@@ -19,7 +19,7 @@ for (const kind of kinds.filter((kind) => kind !== "deno-no-ffi")) {
       const error = await failure(user.call("acquire", { name: "lock", options: { timeout: 0 } }));
       assertEquals(error.name, "LockTimeoutError", error.message);
       assertStringIncludes(error.message, "has a lease on it");
-      assert(!error.message.includes("left no record"), error.message); // nobody could read that
+      assert(!error.message.includes("left no record"), error.message); // no process could read one
       if (kind !== "node20") assertStringIncludes(error.message, `pid ${lessee.pid} has a lease on it`);
       await user.call("begin", { name: "lock" }); // answers once it waits
       lessee.write("\n");

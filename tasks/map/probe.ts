@@ -15,6 +15,6 @@ function probe(command: string, ...args: string[]): string[] {
 /** The frames from tryAcquire() to flock(2), the outermost first: `name file`. */
 export const framesOfTry = (): string[] => probe(deno(), "run", "-A", "--no-check", here("frames.ts"));
 
-/** The files that one acquire and release run code of. */
+/** The files whose code runs in one acquire and release. */
 export const filesTouched = (): string[] =>
   probe(tool("node26"), "--disable-warning=ExperimentalWarning", here("touched.ts"));

@@ -1,4 +1,4 @@
-/** Part 4: lock files and PID files that nobody should have written, in three runtimes, against docs/protocol.md. */
+/** Part 4: lock files and PID files with content that no program should write, in three runtimes, against docs/protocol.md. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
